@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::case::{Agent, Case, Operation, Server, Setup};
 use crate::child::{Child, Stdout};
 use crate::gateway::{self, Gateway, Servers};
+use crate::leg::Leg;
 use crate::nginx::Nginx;
 use crate::payload::Payload;
 use crate::peer::Peer;
@@ -19,47 +19,7 @@ use crate::report::Memory;
 use crate::request::{Call, Target, wrapped};
 use crate::tools;
 
-/// Number of generated tools for `retrieve_tools`, and for the memory of a large catalog.
-pub(crate) const MANY_TOOLS: usize = 999;
 const QUERY: &str = "find the invoices of a customer";
-
-/// One path from the load generator to the echo server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
-pub(crate) enum Leg {
-    /// Straight to the echo server
-    Direct,
-    /// Through a plain nginx `proxy_pass`
-    Nginx,
-    /// Through `mcp-proxy` 0.6, another gateway in Rust; needs --mcp-proxy
-    Peer,
-    /// Through mcpproxy at `/mcp`, with `call_tool_read` or `call_tool_write`
-    Mcp,
-    /// Through mcpproxy at `/mcp/s/NAME`, with the tool's own name
-    Server,
-}
-
-impl Leg {
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Leg::Direct => "direct",
-            Leg::Nginx => "nginx",
-            Leg::Peer => "mcp-proxy",
-            Leg::Mcp => "mcpproxy /mcp",
-            Leg::Server => "mcpproxy /mcp/s",
-        }
-    }
-
-    /// Tells whether this leg exists for a case. nginx cannot reach a server over stdio, and does not translate.
-    fn fits(self, case: &Case) -> bool {
-        let search = case.operation == Operation::Search;
-        match self {
-            Leg::Direct | Leg::Nginx => !search && case.server != Server::Stdio && case.setup == Setup::Plain,
-            Leg::Peer => !search && case.setup == Setup::Plain && case.agent == Agent::Sessions,
-            Leg::Mcp => true,
-            Leg::Server => !search,
-        }
-    }
-}
 
 /// Which gateway a case needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,8 +164,8 @@ impl Field {
         let program = &self.program;
         match which {
             Which::ManyTools => {
-                let echo = Echo::start(Server::Sessions, MANY_TOOLS)?;
-                let servers = Servers { sessions: echo.address, stateless: None, tools: tools::OWN + MANY_TOOLS };
+                let echo = Echo::start(Server::Sessions, tools::MANY)?;
+                let servers = Servers { sessions: echo.address, stateless: None, tools: tools::OWN + tools::MANY };
                 self.many = Some(echo);
                 let gateway = Gateway::start(program, &servers, Setup::Plain, None).await?;
                 self.memory.many_tools_kib = Some(gateway.idle_rss_kib().await?);

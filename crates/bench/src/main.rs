@@ -5,6 +5,7 @@ mod child;
 mod echo;
 mod field;
 mod gateway;
+mod leg;
 mod load;
 mod nginx;
 mod payload;
@@ -26,7 +27,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::case::{Axes, Case, Server};
-use crate::field::{Field, Leg};
+use crate::field::Field;
+use crate::leg::Leg;
 use crate::load::Load;
 use crate::report::{Effort, Report, Round};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::field::{Leg, MANY_TOOLS};
+use crate::leg::Leg;
 use crate::load::Sample;
 use crate::tools;
 
@@ -88,7 +88,7 @@ impl Report {
             );
         }
         let Memory { idle_kib, many_tools_kib, after_load_kib } = self.memory;
-        let many = MANY_TOOLS + tools::OWN;
+        let many = tools::MANY + tools::OWN;
         for (kib, when) in [
             (idle_kib, "idle".to_owned()),
             (many_tools_kib, format!("with {many} tools")),
@@ -128,7 +128,7 @@ impl Report {
             "mcpproxy_rss": {
                 "idle_kib": idle_kib,
                 "many_tools_kib": many_tools_kib,
-                "many_tools": MANY_TOOLS + tools::OWN,
+                "many_tools": tools::MANY + tools::OWN,
                 "after_load_kib": after_load_kib,
             },
         });

@@ -44,6 +44,8 @@ pub(crate) const ECHO: &str = "echo";
 pub(crate) const KEEP: &str = "keep";
 /// Number of tools that every echo server has.
 pub(crate) const OWN: usize = 2;
+/// Number of generated tools for `retrieve_tools`, and for the memory of a large catalog.
+pub(crate) const MANY: usize = 999;
 
 /// Returns the value of `tools` in the answer to `tools/list`.
 pub(crate) fn list(extra: usize) -> Value {

@@ -173,7 +173,7 @@ const NAMED: f32 = 1.0;
 /// Minimum score of the best tool. A lower one is a guess, and marked as such.
 const FLOOR: f32 = 0.13;
 /// Minimum score of a guess that has no word of the query.
-const RELATED: f32 = 0.03;
+const RELATED: f32 = 0.05;
 /// An agent reads each guess, and none of them is likely to be right.
 const GUESSES_MAX: usize = 3;
 /// A tool with this share of the query's words is no guess, even below the floor.

@@ -194,7 +194,9 @@ fn a_connected_client_is_listed_with_its_revision() {
 #[test]
 fn a_client_that_declines_unseen_prompts_is_named() {
     let folder = Folder::new();
-    folder.write("mcp_config.json", &settings("\"demo\": {\"type\": \"demo\"}"));
+    // A form needs no account, so the client is asked although nobody has one.
+    let demo = "\"demo\": {\"type\": \"demo\"}}, \"approvals\": {\"channels\": {\"high\": \"form\"}";
+    folder.write("mcp_config.json", &settings(demo));
     let serving = Serving::start(&folder);
     assert_eq!(rows(&json_of(&folder, &["doctor"]).0, "elicitation_declined"), is("ok"));
     let mut client = folder.command(&["stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -212,14 +214,17 @@ fn a_client_that_declines_unseen_prompts_is_named() {
     until(&|message| message["id"] == 1);
     writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
     let call = json!({
-        "name": "call_tool_destructive",
+        "name": "call_tool_write",
         "arguments": {
-            "name": "demo:delete_user", "args": {"userId": "u_max"},
-            "intent": {"operation_type": "destructive", "data_sensitivity": "private", "reason": "asked for"},
+            "name": "demo:update_customer_data", "args": {"customerId": "c_1", "changes": {"company": "Acme"}},
+            "intent": {"operation_type": "write", "data_sensitivity": "private", "reason": "asked for"},
         },
     });
     writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})).unwrap();
-    let prompt = until(&|message| message["method"] == "elicitation/create");
+    let prompt = until(&|message| {
+        assert_ne!(message["id"], 2, "{message}");
+        message["method"] == "elicitation/create"
+    });
     writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": prompt["id"], "result": {"action": "decline"}})).unwrap();
 
     let named = || rows(&json_of(&folder, &["doctor"]).0, "elicitation_declined");

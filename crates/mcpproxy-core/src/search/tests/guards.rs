@@ -123,6 +123,9 @@ fn guesses_are_few_and_marked() {
     assert!(doubt.best < doubt.floor && (1..=GUESSES_MAX).contains(&guessed.hits.len()));
     assert!(doubt.unknown.iter().any(|word| word.for_json() == "holiday"), "{:?}", doubt.unknown);
     assert_eq!(find(&index, "send an email", 5).doubt, None);
+    // A word that is too long has no meaning.
+    let unrelated = find(&index, &"q".repeat(120), 5);
+    assert!(matches!(unrelated.no_match, Some(NoMatch::Unrelated { .. })), "{:?}", names(&unrelated));
 }
 
 /// Checks what holds for every result.
