@@ -54,16 +54,17 @@ def test_a_file_of_vscode_is_served(tmp_path: Path) -> None:
         assert states == {
             "github": ("misconfigured", "GitHub"),
             "my-files": ("ready", "My Files"),
-            "my-files-3": ("ready", None),
+            "my-files-3": ("misconfigured", None),
             "my-files-3-2": ("misconfigured", "My Files 3"),
         }
-        # A pasted server never takes the name of another one.
-        assert "another server is called `my-files-3`" in servers["my-files-3-2"]["reason"]
+        # Servers that would have the same name do not run.
+        for name in ("my-files-3", "my-files-3-2"):
+            assert "several servers would be called `my-files-3` here" in servers[name]["reason"]
         assert "${input:github-pat}" in servers["github"]["reason"]
         assert servers["github"]["reason"].startswith("line 10, column ")
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         assert not call(wire, "my-files:echo").get("isError")
-        assert not call(wire, "my-files-3:echo").get("isError")
+        assert call(wire, "my-files-3:echo")["isError"] is True
         assert call(wire, "my-files-3-2:echo")["isError"] is True
 
         status = gateway.admin("/status")["settings"]
@@ -82,6 +83,7 @@ def test_a_file_of_vscode_is_served(tmp_path: Path) -> None:
         assert removed.returncode == 0, removed.stderr
         assert '"My Files 3"' not in (tmp_path / "mcp_config.json").read_text()
         until(lambda: "my-files-3-2" not in gateway.servers(), SECONDS, "the server is gone")
+        until(lambda: gateway.servers()["my-files-3"]["state"] == "ready", SECONDS, "the name has one server")
         assert gateway.words().count("`alwaysAllow` (my-files)") == 1
 
 

@@ -37,9 +37,14 @@ const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
 const DATABASE: &str = "mcpproxy.db";
 
-/// Files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
-pub(crate) const OWN_SECRETS: [&str; 6] =
-    [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
+pub(crate) const KEYS: [&str; 3] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY];
+/// The database, and the files that SQLite keeps next to it.
+pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
+
+/// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
+pub(crate) fn own_secrets() -> impl Iterator<Item = &'static str> {
+    KEYS.into_iter().chain(DATABASES)
+}
 
 /// The path of a data folder.
 #[derive(Clone, Debug)]

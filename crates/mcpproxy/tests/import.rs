@@ -491,14 +491,15 @@ fn a_removed_server_names_its_secrets() {
     assert_eq!((exit, text.contains("To delete")), (0, false), "{text}");
 }
 
-/// A pasted server never gets the name of another one.
+/// A pasted server never takes the name of another one.
 #[test]
 fn a_pasted_name_that_is_taken() {
     let desk = Desk::new();
     let pasted = r#"{"mcpServers": {"GitHub": {"command": "theirs"}, "github": {"command": "mine"}}}"#;
     desk.data.write("mcp_config.json", pasted);
     let (exit, text) = desk.run(&["config", "check"]);
-    let reason = "1:17: `GitHub` becomes `github` here, but another server is called `github`; rename one of them";
+    let reason = "1:17: several servers would be called `github` here, so none of them runs: `GitHub`, `github`. Give \
+                  each server a different name.";
     assert_eq!((exit, text.contains(reason)), (6, true), "{text}");
     let (exit, text) = desk.run(&["servers", "enable", "github-2"]);
     assert_eq!((exit, text.contains(reason)), (6, true), "{text}");

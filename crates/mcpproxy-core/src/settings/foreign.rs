@@ -57,7 +57,7 @@ const NO_INPUTS: &str = "has no effect: the gateway does not prompt for values; 
 pub(super) type NameClashes = HashMap<String, String>;
 
 /// Rewrites a settings file into our dialect, and collects warnings about keys without a meaning here. Returns the
-/// servers that must not run, because another one has their name.
+/// servers that must not run, because another one would have the same name.
 pub(super) fn adopt(root: &mut Node, warnings: &mut Warnings) -> NameClashes {
     let NodeValue::Object(members) = &mut root.value else { return NameClashes::new() };
     if let Some(inputs) = remove(members, "inputs") {
@@ -94,6 +94,9 @@ pub fn translate(servers: &Map<String, Value>) -> (Vec<TranslatedServer>, Vec<Wa
     let originals: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
     let mut warnings = Warnings::default();
     for NameClash { original, name, .. } in adopt_servers(&mut members, &mut warnings) {
+        if original == name.as_str() {
+            continue;
+        }
         // The new name is written into the settings, so nothing can take it away later.
         let message =
             format!("`{}` is called `{name}` here, because another server has its name", file::shown(&original));
@@ -165,7 +168,7 @@ fn merge_sections(members: &mut Vec<Member>) {
     *members = rest;
 }
 
-/// A server that cannot have the name that it is written with.
+/// A server that must not run, because another one would have the same name.
 struct NameClash {
     original: String,
     name: ServerName,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
-use mcpproxy_core::ServerName;
 use mcpproxy_core::settings::server_keys;
+use mcpproxy_core::{JSONC, ServerName};
 use serde_json::Value;
 
 pub(crate) enum Change {
@@ -42,8 +41,7 @@ const NEW: &str = "{\n  \"mcpServers\": {\n    \"demo\": { \"type\": \"demo\" }\
 /// Returns the edited settings. Creates them if there are none.
 pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Result<String, EditError> {
     let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(NEW);
-    let root =
-        CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| EditError::NotJson(error.to_string()))?;
+    let root = CstRootNode::parse(text, &JSONC).map_err(|error| EditError::NotJson(error.to_string()))?;
     let settings = root.object_value_or_create().ok_or(EditError::NotAnObject)?;
     // A pasted server may be in the section of another client, under a name that is no slug.
     let written = server_keys(text).into_iter().find(|key| key.name == *name);
@@ -212,6 +210,10 @@ mod tests {
         assert_eq!(edit(Some(SETTINGS), "x", Change::Enable), Err(EditError::Missing(name("x"))));
         assert_eq!(edit(Some("[]"), "x", Change::Remove), Err(EditError::NotAnObject));
         assert_eq!(edit(Some("{\"mcpServers\": []}"), "x", Change::Remove), Err(EditError::NotAnObject));
-        assert!(matches!(edit(Some("{"), "x", Change::Remove), Err(EditError::NotJson(_))));
+        // The gateway reads JSON with comments and trailing commas, and nothing looser.
+        for text in ["{", "{'mcpServers': {}}", "{mcpServers: {}}", "{\"listen\": \"x\" \"mcpServers\": {}}"] {
+            let add = Change::Add(json!({"command": "x"}));
+            assert!(matches!(edit(Some(text), "x", add), Err(EditError::NotJson(_))), "{text}");
+        }
     }
 }

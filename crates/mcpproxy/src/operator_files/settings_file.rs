@@ -14,7 +14,7 @@ use mcpproxy_core::settings::{
 use rustix::fs::OFlags;
 
 use crate::exit::{Exit, Failure};
-use crate::home::OWN_SECRETS;
+use crate::home::own_secrets;
 
 /// Permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -252,8 +252,8 @@ impl Here {
 
     /// Compares the file itself, not its path, because a link may lead to it.
     fn is_own_secret(&self, file: &Metadata) -> bool {
-        let own = OWN_SECRETS.iter().filter_map(|name| fs::metadata(self.folder.join(name)).ok());
-        own.into_iter().any(|own| (own.dev(), own.ino()) == (file.dev(), file.ino()))
+        let mut own = own_secrets().filter_map(|name| fs::metadata(self.folder.join(name)).ok());
+        own.any(|own| (own.dev(), own.ino()) == (file.dev(), file.ino()))
     }
 }
 

@@ -97,7 +97,7 @@ fn put(members: &mut Vec<Member>, key: &'static str, member: Member, server: &st
     }
 }
 
-/// Drops a key that is given under two names, and an empty value beside a full one.
+/// Drops a key that is given under two names, and an empty value next to a full one, unless the empty one is stricter.
 fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warnings) {
     let mut kept: Vec<Member> = Vec::with_capacity(members.len());
     let mut places: HashMap<String, usize> = HashMap::with_capacity(members.len());
@@ -108,10 +108,14 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
                 places.insert(member.name.clone(), kept.len());
                 kept.push(member);
             }
-            Some(first) if is_empty(&first.node) => *first = member,
-            Some(_) if is_empty(&member.node) => {}
             Some(first) => {
-                if !combine(first, &member) {
+                // An empty `include_tools` offers no tool. So it is stricter than a full one, and must stay.
+                if combine(first, &member) {
+                    continue;
+                }
+                if is_empty(&first.node) {
+                    *first = member;
+                } else if !is_empty(&member.node) {
                     let why = "is given twice under different names; the first counts";
                     warnings.add_key(member.position, &member.name, server, why);
                 }

@@ -15,19 +15,22 @@ const OTHERS_SHOWN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AssignedName {
     pub(super) name: ServerName,
-    /// Why the server cannot have the name that it is written with.
+    /// Why the server must not run.
     pub(super) clash: Option<String>,
 }
 
 /// Gives each server its own name. Returns `None` for a name of spaces alone.
 ///
 /// Contracts, permissions and approvals refer to servers by name. So pasting a server must never give the name of a
-/// running server to another one, wherever in the file it is pasted:
+/// running server to another one, wherever in the file it is pasted. A server wants the name that it is written with, or
+/// its slug if that name is not valid: `GitHub` wants `github`.
 ///
-/// - A name that is valid as it is written keeps its server.
-/// - A name that becomes valid, such as `GitHub`, gets its slug if no other server wants it.
-/// - All others clash. They get a numbered name, under which commands can find them, but they must not run under it: a
-///   server that another paste renames would lose its contracts.
+/// - A server runs if no other server wants its name.
+/// - If several servers want a name, none of them runs. Otherwise, pasting `github` into a file with `GitHub` would give
+///   the contracts of the old server to the new one.
+///
+/// Servers that do not run get different names too, so that commands can find them. The one that is written exactly as
+/// the name keeps it, and the others get a number.
 ///
 /// Nothing depends on the order of the file, except the numbers of servers that are written alike in two sections.
 pub(super) fn assign(written: &[&str]) -> Vec<Option<AssignedName>> {
@@ -42,18 +45,21 @@ pub(super) fn assign(written: &[&str]) -> Vec<Option<AssignedName>> {
     }
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(written.len());
-    for wanted in &wanted {
-        let holder = wanted.as_ref().filter(|wanted| claims.get(&wanted.name).is_some_and(|all| all.has(wanted)));
-        taken.extend(holder.map(|holder| holder.name.clone()));
-        names.push(holder.map(|holder| AssignedName { name: holder.name.clone(), clash: None }));
+    for (wanted, written) in wanted.iter().zip(written) {
+        let holder = wanted.as_ref().and_then(|wanted| {
+            let claims = claims.get(&wanted.name).filter(|claims| claims.keeps_name(wanted))?;
+            Some(AssignedName { name: wanted.name.clone(), clash: claims.clash(&wanted.name, written) })
+        });
+        taken.extend(holder.as_ref().map(|holder| holder.name.clone()));
+        names.push(holder);
     }
-    let mut clashing: Vec<_> =
+    let mut nameless: Vec<_> =
         names.iter_mut().zip(wanted.iter().zip(written)).filter(|(name, _)| name.is_none()).collect();
-    clashing.sort_by_key(|(_, (_, written))| **written);
+    nameless.sort_by_key(|(_, (_, written))| **written);
     let mut free = FreeNames { taken, next: HashMap::new() };
-    for (name, (wanted, written)) in clashing {
+    for (name, (wanted, written)) in nameless {
         let Some(wanted) = wanted else { continue };
-        let clash = claims.get(&wanted.name).map(|claims| claims.reason(&wanted.name, written));
+        let clash = claims.get(&wanted.name).and_then(|claims| claims.clash(&wanted.name, written));
         *name = Some(AssignedName { name: free.take(&wanted.name), clash });
     }
     names
@@ -83,28 +89,30 @@ struct Claims<'w> {
 }
 
 impl Claims<'_> {
-    /// Returns true if this server gets the name.
-    fn has(&self, wanted: &Wanted) -> bool {
+    /// Returns true if this server gets the name without a number.
+    fn keeps_name(&self, wanted: &Wanted) -> bool {
         self.written.len() == 1 || (wanted.is_exact && self.exact == 1)
     }
 
-    fn reason(&self, name: &ServerName, written: &str) -> String {
-        if self.written.iter().filter(|other| **other == written).count() > 1 {
-            return format!("two sections have a server `{}`; keep one of them, or rename one", shown(written));
+    /// Returns why the servers must not run, or `None` if only one server wants the name.
+    fn clash(&self, name: &ServerName, written: &str) -> Option<String> {
+        if self.written.len() < 2 {
+            return None;
         }
-        if self.exact == 1 {
-            let (shown, written) = (format!("`{name}`"), shown(written));
-            return format!(
-                "`{written}` becomes {shown} here, but another server is called {shown}; rename one of them"
-            );
+        if self.written.iter().filter(|other| **other == written).count() > 1 {
+            return Some(format!("two sections have a server `{}`; keep one of them, or rename one", shown(written)));
         }
         let mut others: Vec<&str> = self.written.iter().copied().filter(|other| *other != written).collect();
         others.sort_unstable();
         others.dedup();
         let more = if others.len() > OTHERS_SHOWN { " and more" } else { "" };
-        let others: Vec<String> = others.iter().take(OTHERS_SHOWN).map(|other| format!("`{}`", shown(other))).collect();
-        let (written, others) = (shown(written), others.join(", "));
-        format!("`{written}` becomes `{name}` here, and so does {others}{more}; rename them, so that each is its own")
+        let all = std::iter::once(written).chain(others.into_iter().take(OTHERS_SHOWN));
+        let all: Vec<String> = all.map(|one| format!("`{}`", shown(one))).collect();
+        Some(format!(
+            "several servers would be called `{name}` here, so none of them runs: {}{more}. Give each server a \
+             different name.",
+            all.join(", ")
+        ))
     }
 }
 
@@ -181,12 +189,27 @@ mod tests {
     fn only_a_server_with_its_own_name_runs() {
         let check = |written: &[&str], expected: &[bool]| assert_eq!(clashes(written), expected, "{written:?}");
         check(&["GitHub", "My Files"], &[false, false]);
-        check(&["GitHub", "github"], &[true, false]);
-        check(&["github", "GitHub", "GITHUB"], &[false, true, true]);
+        check(&["GitHub", "github"], &[true, true]);
+        check(&["github", "GitHub", "GITHUB"], &[true, true, true]);
         check(&["GITHUB", "GitHub"], &[true, true]);
         check(&["github", "github"], &[true, true]);
         check(&["github", "github", "GitHub"], &[true, true, true]);
         check(&["A-B-2", "a b", "a/b"], &[false, true, true]);
+    }
+
+    /// `GitHub` alone runs as `github`. Its contracts must not apply to a server that is pasted next to it.
+    #[test]
+    fn a_paste_never_takes_a_name() {
+        let running = |written: &[&str]| -> Vec<(String, String)> {
+            let all = written.iter().zip(assign(written)).filter_map(|(written, one)| Some((written, one?)));
+            let running = all.filter(|(_, one)| one.clash.is_none());
+            running.map(|(written, one)| ((*written).to_owned(), one.name.to_string())).collect()
+        };
+        let pair = |written: &str, name: &str| (written.to_owned(), name.to_owned());
+        assert_eq!(running(&["GitHub"]), [pair("GitHub", "github")]);
+        assert_eq!(running(&["GitHub", "github"]), []);
+        assert_eq!(running(&["github", "GITHUB"]), []);
+        assert_eq!(running(&["GitHub", "git hub"]), [pair("GitHub", "github"), pair("git hub", "git-hub")]);
     }
 
     #[test]
@@ -211,15 +234,12 @@ mod tests {
         let reason = |written: &[&str]| assign(written)[0].clone().unwrap().clash.unwrap();
         assert_eq!(
             reason(&["GitHub", "github"]),
-            "`GitHub` becomes `github` here, but another server is called `github`; rename one of them"
-        );
-        assert_eq!(
-            reason(&["My Files", "my files"]),
-            "`My Files` becomes `my-files` here, and so does `my files`; rename them, so that each is its own"
+            "several servers would be called `github` here, so none of them runs: `GitHub`, `github`. Give each server a \
+             different name."
         );
         assert_eq!(reason(&["x", "x"]), "two sections have a server `x`; keep one of them, or rename one");
         let many = reason(&["a b", "a/b", "a.b", "a+b", "a=b"]);
-        assert!(many.contains("`a+b`, `a.b`, `a/b` and more;"), "{many}");
+        assert!(many.contains("`a+b`, `a.b`, `a/b` and more. Give"), "{many}");
     }
 
     #[test]

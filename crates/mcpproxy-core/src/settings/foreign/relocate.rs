@@ -28,7 +28,7 @@ pub struct RelocatedSecret {
 /// Replaces every secret in the definition of a server by a reference to a file. The caller writes the files.
 ///
 /// A value counts as secret by the name of its variable, header, option or query parameter, or by its format. In a URL,
-/// a part that looks random counts too. A value that contains a reference already stays as it is.
+/// a part that looks random counts too. A value, or a part of a URL, that contains a reference already stays as it is.
 pub fn relocate_secrets(server: &ServerName, definition: &mut Value) -> Vec<RelocatedSecret> {
     let Value::Object(members) = definition else { return Vec::new() };
     let mut move_out = Relocation { server, moved: Vec::new() };
@@ -80,7 +80,12 @@ impl Relocation<'_> {
             let Value::String(text) = arg else { continue };
             let place = format!("args.{index}");
             let before = option.take();
-            if has_reference(text) && !text.contains("://") {
+            if has_reference(text) {
+                // The gateway does not resolve references in a secret's file, so a reference has to stay here. Only the
+                // other parts of a URL can move.
+                if let Some(replaced) = self.url(text, &place, &format!("arg{index}")) {
+                    *text = replaced;
+                }
                 continue;
             }
             if let Some(name) = text.strip_prefix('-').filter(|_| !text.contains('=')) {

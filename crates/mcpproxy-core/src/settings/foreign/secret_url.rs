@@ -1,8 +1,8 @@
 //! Finds secrets in a URL: before `@`, in its path and in its query.
 //!
 //! Many hosted servers put the whole credential into the path, such as `https://mcp.example.com/s/9f8c…/mcp`. Such a
-//! part has no name that tells. So it counts as secret if it looks random. A part that is none costs only a line in the
-//! settings that reads less well.
+//! part has no name that marks it as a secret, so it counts as one if it looks random. If the guess is wrong, the server
+//! still works: the part is read from a file, and the URL in the settings is harder to read.
 
 use super::relocate::looks_secret;
 use crate::settings::reference::has_reference;
@@ -57,7 +57,7 @@ impl<'u> UrlPart<'u> {
     }
 }
 
-/// Splits a URL. Returns `None` for a text that is none.
+/// Splits a URL. Returns `None` for a text without `://`.
 pub(super) fn parts(url: &str) -> Option<Vec<UrlPart<'_>>> {
     let (at, _) = url.match_indices("://").next()?;
     let (scheme, rest) = url.split_at(at + "://".len());

@@ -109,14 +109,17 @@ fn the_stricter_of_two_keys_counts() {
             "a": {"command": "x", "isActive": true, "enabled": false},
             "b": {"command": "x", "enabled": false, "isActive": true},
             "c": {"command": "x", "excludeTools": ["drop"], "disabledTools": ["delete"]},
-            "d": {"command": "x", "includeTools": ["read", "list"], "enabled_tools": ["read"]}
+            "d": {"command": "x", "includeTools": ["read", "list"], "enabled_tools": ["read"]},
+            "e": {"command": "x", "includeTools": [], "include_tools": ["read"]},
+            "f": {"command": "x", "include_tools": ["read"], "includeTools": []}
         }}"#,
     );
     let enabled: Vec<bool> = settings.servers.iter().map(|server| server.enabled).collect();
-    assert_eq!(enabled, [false, false, true, true]);
+    assert_eq!(enabled, [false, false, true, true, true, true]);
     let left_out = |index: usize, tool: &str| settings.servers[index].tools.left_out(tool).is_some();
     assert_eq!((left_out(2, "drop"), left_out(2, "delete"), left_out(2, "read")), (true, true, false));
     assert_eq!((left_out(3, "read"), left_out(3, "list"), left_out(3, "other")), (false, true, true));
+    assert_eq!((left_out(4, "read"), left_out(5, "read")), (true, true), "an empty list offers no tool");
 }
 
 #[test]
@@ -195,22 +198,23 @@ fn several_sections_and_names_that_collide() {
             ("y-2", Some("y")),
         ]
     );
-    // Only a server that is written exactly so runs. No paste takes its name away.
+    // Servers that would have the same name do not run.
     let running: Vec<&str> = settings
         .servers
         .iter()
         .filter(|server| server.transport.mistakes().is_none())
         .map(|server| server.name.as_str())
         .collect();
-    assert_eq!(running, ["github", "x"]);
+    assert_eq!(running, ["x"]);
     assert_eq!(
         shown(&settings, "github-2"),
-        "line 4, column 18: `GITHUB` becomes `github` here, but another server is called `github`; rename one of them"
+        "line 4, column 18: several servers would be called `github` here, so none of them runs: `GITHUB`, `GitHub`, \
+         `github`. Give each server a different name."
     );
     assert_eq!(
         shown(&settings, "my-files"),
-        "line 4, column 86: `my files` becomes `my-files` here, and so does `my/files`; rename them, so that each is \
-         its own"
+        "line 4, column 86: several servers would be called `my-files` here, so none of them runs: `my files`, \
+         `my/files`. Give each server a different name."
     );
     assert_eq!(
         shown(&settings, "y-2"),
@@ -236,21 +240,22 @@ fn several_sections_and_names_that_collide() {
     assert!(server_keys("[]").is_empty());
 }
 
-/// A paste changes no other server, whatever its place in the file.
+/// A server that runs as `github` never hands its name, and with it its contracts, to a pasted one.
 #[test]
-fn a_pasted_server_leaves_a_running_one_alone() {
-    let transport = |text: &str| read(text).servers.iter().find(|one| one.name.as_str() == "github").unwrap().clone();
-    let alone = transport(r#"{"mcpServers": {"github": {"command": "mine"}}}"#);
+fn a_pasted_server_never_takes_a_name() {
     for pasted in [
         r#"{"mcpServers": {"github": {"command": "mine"}, "GitHub": {"command": "theirs"}}}"#,
-        r#"{"mcpServers": {"GitHub": {"command": "theirs"}, "github": {"command": "mine"}}}"#,
+        r#"{"mcpServers": {"GitHub": {"command": "mine"}, "github": {"command": "theirs"}}}"#,
         r#"{"servers": {"GitHub": {"command": "theirs"}}, "mcpServers": {"github": {"command": "mine"}}}"#,
     ] {
-        assert_eq!(transport(pasted), alone, "{pasted}");
         let settings = read(pasted);
-        let [(other, mistakes)] = settings.misconfigured().collect::<Vec<_>>()[..] else { panic!("{pasted}") };
-        assert_eq!((other.name.as_str(), other.title.as_deref()), ("github-2", Some("GitHub")));
-        assert!(mistakes[0].message.contains("another server is called `github`"), "{mistakes:?}");
+        let mut found: Vec<(&str, Option<&str>)> = Vec::new();
+        for (server, mistakes) in settings.misconfigured() {
+            assert!(mistakes[0].message.contains("would be called `github` here"), "{mistakes:?}");
+            found.push((server.name.as_str(), server.title.as_deref()));
+        }
+        found.sort_unstable();
+        assert_eq!(found, [("github", None), ("github-2", Some("GitHub"))], "{pasted}");
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::World;
 use crate::ServerName;
-use crate::settings::{escape_references, relocate_secrets};
+use crate::settings::{escape_references, parse, relocate_secrets};
 
 fn check(mut definition: Value, expected: Value, files: &[(&str, &str, &str)]) {
     let moved = relocate_secrets(&ServerName::parse("s").unwrap(), &mut definition);
@@ -11,6 +12,8 @@ fn check(mut definition: Value, expected: Value, files: &[(&str, &str, &str)]) {
     let moved: Vec<(&str, &str, &str)> =
         moved.iter().map(|one| (one.path.as_str(), one.place.as_str(), one.value.expose())).collect();
     assert_eq!(moved, files);
+    let again = relocate_secrets(&ServerName::parse("s").unwrap(), &mut definition);
+    assert!(again.is_empty(), "the result contains no secret: {again:?}");
 }
 
 #[test]
@@ -83,6 +86,25 @@ fn secrets_of_arguments_and_addresses() {
         json!({"url": "https://h/${env:TENANT}?key=a"}),
         json!({"url": "https://h/${env:TENANT}?key=${file:secrets/s.key}"}),
         &[("secrets/s.key", "url?key", "a")],
+    );
+}
+
+/// A reference in a secret's file would never be resolved.
+#[test]
+fn an_argument_with_a_reference_stays() {
+    let args = json!({"args": [
+        "postgresql://ann:${env:PW}@db/x", "--auth-url=https://${env:HOST}/x", "--auth-token", "https://${env:HOST}/x",
+        "--auth-token=${env:T}://x", "postgres://u:${file:secrets/s.arg0}@h"
+    ]});
+    check(args.clone(), args.clone(), &[]);
+    // A disabled server needs no variables.
+    let settings = json!({"mcpServers": {"s": {"command": "x", "args": args["args"], "enabled": false}}});
+    let settings = parse(&settings.to_string(), &World).unwrap();
+    assert_eq!(settings.servers[0].secrets_in_file, [""; 0]);
+    check(
+        json!({"args": ["--auth-url=https://ann:pw@${env:HOST}/x"]}),
+        json!({"args": ["--auth-url=https://ann:${file:secrets/s.arg0}@${env:HOST}/x"]}),
+        &[("secrets/s.arg0", "args.0", "pw")],
     );
 }
 

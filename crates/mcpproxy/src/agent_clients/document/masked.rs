@@ -34,22 +34,33 @@ pub(crate) fn masked(text: &str, format: FileFormat, shown: &Shown) -> String {
     with_references(&text, mask(&text, &[]).into_owned())
 }
 
-/// Shows a line again if all that is masked in it is a reference to a file in `secrets/`. The line holds no secret, and
+/// Shows a line again if all that is masked in it is references to files in `secrets/`. The line holds no secret, and
 /// tells the reader where the secret is.
 fn with_references(text: &str, hidden: String) -> String {
     if text == hidden || text.lines().count() != hidden.lines().count() {
         return hidden;
     }
-    let holds_references_only = |line: &str| {
-        let mut parts = line.split(SECRET_REFERENCE);
-        let first = parts.next().unwrap_or_default().to_owned();
-        let rest = parts.map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
-        !mask(&rest.fold(first, |line, part| line + part), &[]).is_changed()
-    };
     let shown = text.lines().zip(hidden.lines());
-    let shown = shown.map(|(line, hidden)| if line != hidden && holds_references_only(line) { line } else { hidden });
+    let shown = shown.map(|(line, hidden)| if hides_only_references(line, hidden) { line } else { hidden });
     let ending = if hidden.ends_with('\n') { "\n" } else { "" };
     shown.collect::<Vec<_>>().join("\n") + ending
+}
+
+/// Returns true if the line has references, and the masked line still contains everything around them. So showing the
+/// line reveals nothing but the references.
+fn hides_only_references(line: &str, hidden: &str) -> bool {
+    let mut parts = line.split(SECRET_REFERENCE);
+    let Some(mut rest) = parts.next().and_then(|first| hidden.strip_prefix(first)) else { return false };
+    let mut last = None;
+    for part in parts {
+        // The text after the previous reference must follow somewhere.
+        let Some((_, after)) = rest.split_once(last.unwrap_or_default()) else { return false };
+        rest = after;
+        let is_path = |path: &&str| !path.contains(['"', '\'', ' ']);
+        let Some((_, text)) = part.split_once('}').filter(|(path, _)| is_path(path)) else { return false };
+        last = Some(text);
+    }
+    last.is_some_and(|last| rest.ends_with(last))
 }
 
 fn is_shown(path: &[String], shown: &Shown) -> bool {

@@ -131,11 +131,23 @@ fn a_reference_to_a_secret_is_shown() {
         r#""API_KEY": "${file:secrets/x.API_KEY}","#,
         r#""url": "https://h/mcp?api_key=${file:secrets/x.key}&page=2""#,
         r#""args": ["--token", "${file:secrets/x.token}"]"#,
+        r#""args": ["--token", "${file:secrets/x.token}", "--api-key", "${file:secrets/x.api-key}", "-v"]"#,
+        "\"args\": [\n\"--password\",\n\"${file:secrets/x.password}\"\n]",
     ] {
         check(line, line);
     }
     check(r#""API_KEY": "${file:secrets/x.API_KEY}hunter2""#, r#""API_KEY": "***""#);
     check(r#""API_KEY": "$${hunter2}""#, r#""API_KEY": "***""#);
+    for hidden in [
+        "\"args\": [\n\"--password\",\n\"~hunter2\"\n]",
+        "\"args\": [\n\"--password\",\n\"~hunter2${file:secrets/x.y}\"\n]",
+        "\"args\": [\n\"--password\",\n\"~hunter2\", \"${file:secrets/x.y}\"\n]",
+        r#""args": ["--token", "${file:secrets/x.token", "--token", "hunter2}"]"#,
+    ] {
+        let text = format!("{{\"a\": {{\n{hidden}\n}}}}\n");
+        let text = masked(&text, FileFormat::Json, &shown);
+        assert!(text.contains("args") && !text.contains("hunter2"), "{text}");
+    }
     let mixed = r#"{"a": {"url": "https://h/mcp?api_key=${file:secrets/x.key}&token=hunter2"}}"#;
     assert!(!masked(mixed, FileFormat::Json, &shown).contains("hunter2"));
 }

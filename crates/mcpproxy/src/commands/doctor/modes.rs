@@ -4,15 +4,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::home::Home;
+use crate::home::{DATABASES, Home, KEYS};
 use crate::operator_files::settings_file;
 
 /// Permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 /// The same, without reading.
 const OTHERS_WRITE: u32 = 0o022;
-const KEYS: [&str; 3] = ["admin.key", "agent.token", "signing.key"];
-const DATABASES: [&str; 2] = ["mcpproxy.db", "mcpproxy.db-wal"];
 /// Folders with imported secrets, and with copies of client settings, which contain tokens.
 const FOLDERS: [&str; 3] = ["secrets", "connect", "backups"];
 /// Depth of [`FOLDERS`]. `connect/backups/` has files on the second level.
@@ -80,6 +78,7 @@ fn has_secrets(home: &Home) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::home;
 
     #[test]
     fn folders_with_secrets_are_private() {
@@ -121,5 +120,14 @@ mod tests {
         assert_eq!(open(), [""; 0]);
         assert_eq!(mode(&outside), Some(0o644), "a link is not followed");
         assert_eq!(mode(&home.folder().join("secrets/github")), Some(0o600));
+
+        // The folder protects the database, until others may enter the folder.
+        for name in home::own_secrets() {
+            make(name, 0o644);
+        }
+        assert_eq!(open(), ["admin.key 644", "agent.token 644", "signing.key 644"]);
+        fs::set_permissions(home.folder(), Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(open().len(), home::own_secrets().count());
+        assert!(open().contains(&"mcpproxy.db-shm 644".to_owned()), "{:?}", open());
     }
 }

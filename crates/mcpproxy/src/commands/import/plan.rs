@@ -155,7 +155,7 @@ fn plain_text(name: &ServerName, source: &Source) -> Warning {
 
 /// Warns of a server that will be misconfigured, because only an editor can resolve its references.
 fn unresolvable(server: &NewServer) -> Option<Warning> {
-    // What is escaped is no reference.
+    // `$${input:x}` is plain text, not a reference.
     let text = server.definition.to_string().replace("$${", "");
     let reference = ["${input:", "${workspaceFolder", "${command:", "${config:"].into_iter().find_map(|start| {
         let (_, rest) = text.split_once(start)?;
