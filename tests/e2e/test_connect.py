@@ -41,7 +41,7 @@ def test_permissions_name_the_tools_that_an_agent_can_call_as_reads(tmp_path: Pa
     gateway = Gateway(tmp_path / "home", settings(tmp_path, "trust"))
     with gateway:
         said = said_by_connect(gateway)
-        assert "1 tool has no annotations (db:run_sql)." in said
+        assert "1 tool of server db has no `readOnlyHint`." in said
         assert '"intent_declaration": {"unannotated": "require_write"}' in said
         assert reads_run_sql(gateway), "what the text says is true"
 
@@ -50,5 +50,5 @@ def test_permissions_are_silent_where_such_tools_need_a_write(tmp_path: Path) ->
     (tmp_path / "home" / ".cursor").mkdir(parents=True)
     gateway = Gateway(tmp_path / "home", settings(tmp_path, "require_write"))
     with gateway:
-        assert "annotations" not in said_by_connect(gateway)
+        assert "readOnlyHint" not in said_by_connect(gateway)
         assert not reads_run_sql(gateway), "what the text does not say is not true"

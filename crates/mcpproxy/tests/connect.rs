@@ -169,8 +169,14 @@ fn a_limited_token_of_the_user_stays_in_the_entry() {
     let limited = limited["token"].as_str().unwrap();
     let text = desk.read(".cursor/mcp.json").replace(&desk.token(".cursor/mcp.json"), limited);
     desk.write(".cursor/mcp.json", &text);
+    let shown = desk.run(&["connect", "cursor", "--dry-run"]);
+    assert!(shown.contains("revokes the token of agent `cursor`"), "{shown}");
+    assert_eq!(desk.valid_tokens(), ["cursor", "cursor-limited"]);
+    // Nobody needs the token without limits any more.
     assert_snapshot!("limited", desk.run(&["connect", "cursor", "--yes"]));
+    assert_eq!(desk.valid_tokens(), ["cursor-limited"]);
     assert_eq!(desk.read(".cursor/mcp.json"), text);
+    assert!(desk.run(&["connect", "cursor", "--yes"]).contains("Cursor: already connected"));
     let shown = desk.json(&["connect", "cursor", "--dry-run"]);
     assert_eq!(shown["clients"][0]["agent"], "cursor-limited");
 
@@ -180,11 +186,48 @@ fn a_limited_token_of_the_user_stays_in_the_entry() {
     assert_eq!(desk.token(".cursor/mcp.json"), limited);
 
     // Only --replace takes it out. The token itself belongs to the user, so it stays valid.
-    assert!(desk.run(&["connect", "cursor", "--replace", "--yes"]).starts_with("exit 0\n"));
+    let shown = desk.run(&["connect", "cursor", "--replace", "--yes"]);
+    let note =
+        "Connecting replaces the token of agent `cursor-limited` in the entry. The new token has all permissions.";
+    assert!(shown.starts_with("exit 0\n") && shown.contains(note), "{shown}");
     assert_ne!(desk.token(".cursor/mcp.json"), limited);
     assert_eq!(desk.valid_tokens(), ["cursor", "cursor-limited"]);
     assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
     assert_eq!(desk.valid_tokens(), ["cursor-limited"]);
+}
+
+#[test]
+fn a_limited_token_in_an_entry_of_the_user_is_not_replaced_silently() {
+    let desk = Desk::new();
+    let limited = desk.data.json(&["token", "create", "mine", "--operations", "read"]);
+    let header = format!("\"headers\": {{\"Authorization\": \"Bearer {}\"}}", limited["token"].as_str().unwrap());
+    let text = format!("{{\"mcpServers\": {{\"mcpproxy\": {{\"url\": \"http://127.0.0.1:8080/mcp\", {header}}}}}}}");
+    desk.write(".cursor/mcp.json", &text);
+    let refused = desk.run(&["connect", "cursor", "--yes"]);
+    assert!(refused.starts_with("exit 1\n") && refused.contains("a new token with all permissions"), "{refused}");
+    let replaced = "Connecting replaces the token of agent `mine` in the entry. ";
+    for (option, expected) in [
+        ("--yes", "The new token has all permissions. Your token stays valid."),
+        ("--stdio", "Over stdio, the client is the agent `local`, which has all permissions."),
+    ] {
+        let shown = desk.run(&["connect", "cursor", "--replace", "--dry-run", option]);
+        assert!(shown.contains(&format!("{replaced}{expected}")), "{shown}");
+    }
+    assert_eq!(desk.read(".cursor/mcp.json"), text);
+}
+
+#[test]
+fn a_dry_run_does_not_hide_a_broken_database() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let is_database = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "db");
+    let files = fs::read_dir(desk.data.path()).unwrap().map(|entry| entry.unwrap().path());
+    let databases: Vec<_> = files.filter(is_database).collect();
+    assert_eq!(databases.len(), 1, "{databases:?}");
+    fs::write(&databases[0], "no database ".repeat(1000)).unwrap();
+    let shown = desk.run(&["connect", "cursor", "--dry-run"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains("could not open the database"), "{shown}");
 }
 
 #[test]

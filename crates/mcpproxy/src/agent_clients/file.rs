@@ -17,6 +17,7 @@ use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
 use crate::exit::{Exit, Failure};
+use crate::terminal::shell::plain_word;
 
 /// Larger than any real file. Claude Code's file grows to some megabytes.
 const FILE_MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -57,9 +58,8 @@ impl ClientFile {
         }
         check_owner(&target, &metadata)?;
         if metadata.mode() & 0o200 == 0 {
-            let shown = target.display();
-            return Err(Failure::new(Exit::Failed, format!("`{shown}` is read-only."))
-                .hint(format!("make it writable with `chmod u+w {shown}`")));
+            return Err(Failure::new(Exit::Failed, format!("`{}` is read-only.", target.display()))
+                .hint(format!("make it writable with `chmod u+w {}`", word(&target))));
         }
         check_folder(&target)?;
         let text = read_text(&target, file)?;
@@ -153,7 +153,7 @@ fn follow(path: &Path) -> Result<PathBuf, Failure> {
             _ => error.to_string(),
         };
         Failure::new(Exit::Failed, format!("`{shown}` is a broken symbolic link: {reason}."))
-            .hint(format!("remove the link (`rm {shown}`), or restore its target"))
+            .hint(format!("remove the link (`rm {}`), or restore its target", word(path)))
     })
 }
 
@@ -207,7 +207,7 @@ fn check_folder(path: &Path) -> Result<(), Failure> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o200 == 0 {
         return Err(Failure::new(Exit::Failed, format!("The folder `{shown}` is read-only."))
-            .hint(format!("make it writable with `chmod u+w {shown}`")));
+            .hint(format!("make it writable with `chmod u+w {}`", word(folder))));
     }
     Ok(())
 }
@@ -220,7 +220,29 @@ fn create_folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(missing)
 }
 
+/// Returns a path as a word of a shell command.
+fn word(path: &Path) -> String {
+    plain_word(&path.display().to_string())
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("could not read `{}`: {error}", path.display()))
         .hint("check the permissions of the file and its folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_commands_can_be_pasted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my file.json");
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        let outcome = Err(ClientFile::read(&path).unwrap_err().into());
+        let (_, text) = crate::exit::report(&outcome);
+        let expected = format!("`chmod u+w '{}'`", path.display());
+        assert!(text.as_ref().is_some_and(|text| text.contains(&expected)), "{text:?}");
+    }
 }

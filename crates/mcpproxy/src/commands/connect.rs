@@ -32,7 +32,7 @@ use self::token::Tokens;
 use crate::agent_clients::{self, CLIENTS, Client, Machine};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{Format, lines, print, tell, warn};
+use crate::terminal::output::{Format, line, lines, print, tell, warn};
 use crate::terminal::prompt::Terminal;
 
 /// Add mcpproxy to the settings of AI clients, or remove it again
@@ -132,7 +132,8 @@ impl Session<'_> {
             return Err(report.into_failure());
         }
         let changes = plans.iter().any(|plan| !plan.is_done());
-        let agreed = self.show_and_ask(plans.iter().flat_map(Plan::diffs), changes).await;
+        let consequences: Vec<String> = plans.iter().flat_map(Plan::consequences).collect();
+        let agreed = self.show_and_ask(plans.iter().flat_map(Plan::diffs), &consequences, changes).await;
         for plan in plans {
             match &agreed {
                 Ok(true) if !plan.is_done() => match execute::connect(&plan, &self.journal, &mut tokens).await {
@@ -150,7 +151,7 @@ impl Session<'_> {
         if self.connect.permissions {
             match unannotated::warning(self.home).await {
                 Ok(warning) => report.next.extend(warning),
-                Err(error) => warn(&format!("The tools could not be checked for annotations: {error:#}")),
+                Err(error) => warn(&format!("The tools could not be checked for `readOnlyHint`: {error:#}")),
             }
         }
         self.finish(report, agreed)
@@ -173,7 +174,7 @@ impl Session<'_> {
         if report.is_single_failure(&self.connect.clients) {
             return Err(report.into_failure());
         }
-        let agreed = self.show_and_ask(plans.iter().flat_map(undo::Plan::diffs), !plans.is_empty()).await;
+        let agreed = self.show_and_ask(plans.iter().flat_map(undo::Plan::diffs), &[], !plans.is_empty()).await;
         for plan in plans {
             match &agreed {
                 Ok(true) => match plan.execute(&self.journal, &mut tokens).await {
@@ -210,8 +211,14 @@ impl Session<'_> {
         Ok(installed)
     }
 
-    /// Shows all differences, and asks once. Returns false for a dry run and for a no.
-    async fn show_and_ask(&self, diffs: impl Iterator<Item = &str>, has_changes: bool) -> Result<bool, Failure> {
+    /// Shows all differences and their consequences, and asks once. Returns false for a dry run and for a no. Without
+    /// a question, only the report names the consequences.
+    async fn show_and_ask(
+        &self,
+        diffs: impl Iterator<Item = &str>,
+        consequences: &[String],
+        has_changes: bool,
+    ) -> Result<bool, Failure> {
         // A terminal would show a tab as an escape.
         let diffs = lines(&diffs.collect::<Vec<_>>().join("").replace('\t', "    "));
         let failed = |error: anyhow::Error| Failure::new(Exit::Failed, format!("{error:#}"));
@@ -230,6 +237,9 @@ impl Session<'_> {
         };
         if self.format != Format::Table {
             terminal.say(&diffs).map_err(failed)?;
+        }
+        for consequence in consequences {
+            terminal.say(&format!("{}\n", line(consequence))).map_err(failed)?;
         }
         terminal.confirm("Write these changes? [y/N] ").await.map_err(failed)
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::PathBuf;
 
 use insta::assert_snapshot;
 
@@ -100,19 +101,35 @@ fn a_second_file_that_fails_undoes_the_first() {
     assert!(desk.valid_tokens().is_empty());
 }
 
+/// Creates a file that can be read but not replaced, even by root. Its path has almost the longest length that the
+/// kernel accepts, 4095 bytes, so a temporary file with a longer name cannot be created beside it.
+fn file_without_room_beside(desk: &Desk) -> PathBuf {
+    const FOLDER_LENGTH: usize = 4088;
+    let mut folder = desk.home_file("").canonicalize().unwrap();
+    let left = |folder: &PathBuf| FOLDER_LENGTH - folder.as_os_str().len() - 1;
+    while left(&folder) > 220 {
+        folder.push("d".repeat(200));
+    }
+    folder.push("d".repeat(left(&folder)));
+    fs::create_dir_all(&folder).unwrap();
+    assert!(fs::write(folder.join("0123456789"), "").is_err());
+    fs::write(folder.join("s"), "{}").unwrap();
+    folder.join("s")
+}
+
 #[test]
 fn a_write_that_fails_leaves_nothing_behind() {
-    // Nobody can create a file there, although its mode allows it.
-    let no_room = std::path::Path::new("/dev/pts");
-    assert!(no_room.is_dir() && fs::write(no_room.join("mcpproxy-test"), "").is_err());
     let desk = Desk::new();
+    let rules = file_without_room_beside(&desk);
+    let rules_before = fs::read_to_string(&rules).unwrap();
     desk.write(".claude.json", "{ \"theme\": \"dark\" }");
     fs::set_permissions(desk.home_file(".claude.json"), Permissions::from_mode(0o644)).unwrap();
-    symlink(no_room, desk.home_file(".claude")).unwrap();
+    fs::create_dir(desk.home_file(".claude")).unwrap();
+    symlink(&rules, desk.home_file(".claude/settings.json")).unwrap();
     let before = desk.read(".claude.json");
     let output = desk.run(&["connect", "claude-code", "--permissions", "--yes"]);
     assert!(output.starts_with("exit 1\n") && output.contains("could not write"), "{output}");
-    assert_eq!(desk.read(".claude.json"), before);
+    assert_eq!((desk.read(".claude.json"), fs::read_to_string(&rules).unwrap()), (before.clone(), rules_before));
     let mode = fs::metadata(desk.home_file(".claude.json")).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode, 0o644);
     assert!(desk.valid_tokens().is_empty());
@@ -198,11 +215,14 @@ fn files_with_a_token_are_private_until_undo() {
     assert!(desk.run(&["connect", "cursor", "--undo", "--yes"]).starts_with("exit 0\n"));
     assert_eq!(modes(), (0o640, 0o644));
 
-    // A mode that somebody chose later stays.
+    // A file that somebody opened to others later becomes private again. Undo restores the later mode.
     desk.run(&["connect", "cursor", "--yes"]);
+    let text = desk.read(".cursor/mcp.json");
     set(".cursor/mcp.json", 0o644);
     let output = desk.run(&["connect", "cursor", "--yes"]);
-    assert!(output.contains("Other users can read the token in `HOME/.cursor/mcp.json`"), "{output}");
+    assert!(output.contains("so its mode changes from 0644 to 0600."), "{output}");
+    assert_eq!((mode(".cursor/mcp.json"), desk.read(".cursor/mcp.json")), (0o600, text));
+    assert!(desk.run(&["connect", "cursor", "--yes"]).contains("Cursor: already connected"));
     desk.run(&["connect", "cursor", "--undo", "--yes"]);
     assert_eq!(mode(".cursor/mcp.json"), 0o644);
 }

@@ -47,6 +47,38 @@ fn a_person_is_asked() {
 }
 
 #[test]
+fn a_token_that_the_user_creates_during_the_prompt_stays() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let mut person = Person::runs(&desk.command(&["connect", "cursor"]));
+    person.sees("Write these changes? [y/N] ");
+    desk.run(&["token", "create", "cursor"]);
+    person.types("y\n");
+    assert_eq!(person.leaves(), Some(1));
+    let screen = person.screen();
+    assert!(screen.contains("A token for the agent `cursor` was created after the preview."), "{screen}");
+    assert_eq!(desk.read(".cursor/mcp.json"), "{}");
+    assert_eq!(desk.valid_tokens(), ["cursor"]);
+    assert!(!desk.data.file("connect/cursor.json").exists());
+}
+
+#[test]
+fn a_person_reads_what_no_difference_shows() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    desk.run(&["connect", "cursor", "--yes"]);
+    let file = desk.home_file(".cursor/mcp.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut person = Person::runs(&desk.command(&["connect", "cursor"]));
+    person.sees("its mode changes from 0644 to 0600.");
+    person.sees("Write these changes? [y/N] ");
+    person.types("y\n");
+    assert_eq!(person.leaves(), Some(0));
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
 fn an_undo_that_was_overtaken_changes_nothing() {
     let desk = Desk::new();
     desk.write(".cursor/mcp.json", "{}");

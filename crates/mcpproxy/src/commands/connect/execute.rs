@@ -34,15 +34,14 @@ pub(super) async fn connect(
         planned.file.check_unchanged()?;
     }
     let mut attempt = Attempt::default();
-    let written = attempt.run(plan, journal, tokens).await;
-    if let Err(error) = written {
-        return Err(attempt.take_back(plan, journal, tokens, error).await);
-    }
-    if let (TokenPlan::NotNeeded, Some(agent)) =
-        (&plan.token, plan.record.as_ref().and_then(|record| record.agent.as_ref()))
-    {
-        // The client now uses `mcpproxy stdio`, so nobody needs its token.
+    let record = match attempt.run(plan, journal, tokens).await {
+        Ok(record) => record,
+        Err(error) => return Err(attempt.take_back(plan, journal, tokens, error).await),
+    };
+    if let Some(agent) = plan.agent_to_revoke() {
         tokens.revoke(agent).await?;
+        // Saved last: if this process ends before, the next run still knows which token to revoke.
+        journal.save(plan.client, &Record { agent: None, ..record })?;
     }
     Ok(attempt.shown_backups)
 }
@@ -54,6 +53,7 @@ struct Attempt<'p> {
     /// The backup of each file, also from an earlier run.
     shown_backups: Vec<Option<String>>,
     files: Vec<WrittenFile<'p>>,
+    has_created_token: bool,
 }
 
 struct WrittenFile<'p> {
@@ -63,7 +63,7 @@ struct WrittenFile<'p> {
 }
 
 impl<'p> Attempt<'p> {
-    async fn run(&mut self, plan: &'p Plan, journal: &Journal, tokens: &mut Tokens<'_>) -> anyhow::Result<()> {
+    async fn run(&mut self, plan: &'p Plan, journal: &Journal, tokens: &mut Tokens<'_>) -> anyhow::Result<Record> {
         let mut record = plan.record.clone().unwrap_or_default();
         plan.client.id.clone_into(&mut record.client);
         record.connected = crate::commands::token::universal_time(now_ms());
@@ -75,13 +75,21 @@ impl<'p> Attempt<'p> {
                 // Saved first: if this process ends now, the next run knows whose token it is.
                 record.agent = Some(agent.clone());
                 journal.save(plan.client, &record)?;
-                tokens.create(agent).await?
+                let secret = tokens.create(agent, plan.recorded_agent() == Some(agent)).await?;
+                self.has_created_token = true;
+                secret
             }
         };
         self.write(plan, journal, record, token)
     }
 
-    fn write(&mut self, plan: &'p Plan, journal: &Journal, mut record: Record, token: String) -> anyhow::Result<()> {
+    fn write(
+        &mut self,
+        plan: &'p Plan,
+        journal: &Journal,
+        mut record: Record,
+        token: String,
+    ) -> anyhow::Result<Record> {
         let texts = plan.texts(token)?;
         for ((planned, text), change) in plan.files.iter().zip(&texts).zip(plan.edits()) {
             let known = record.files.iter().position(|known| known.path == planned.file.path);
@@ -95,12 +103,9 @@ impl<'p> Attempt<'p> {
             self.shown_backups.push(shown.map(|path| path.display().to_string()));
             record.files.push(new);
         }
-        if matches!(plan.token, TokenPlan::NotNeeded) {
-            record.agent = None;
-        }
         journal.save(plan.client, &record)?;
         for (planned, text) in plan.files.iter().zip(texts) {
-            if planned.file.text.as_deref() == Some(&text) {
+            if !planned.differs_from(&text) {
                 continue;
             }
             let created_folders = planned.file.replace_with_mode(Some(&text), planned.mode)?;
@@ -109,7 +114,8 @@ impl<'p> Attempt<'p> {
             }
             self.files.push(WrittenFile { before: &planned.file, text, created_folders });
         }
-        journal.save(plan.client, &record)
+        journal.save(plan.client, &record)?;
+        Ok(record)
     }
 
     /// Takes everything back after an error, so that a client is never half connected. Returns the error.
@@ -120,7 +126,8 @@ impl<'p> Attempt<'p> {
         tokens: &mut Tokens<'_>,
         error: anyhow::Error,
     ) -> anyhow::Error {
-        if let TokenPlan::Create { agent } = &plan.token
+        // Without a token of this run, one with the same name belongs to the user.
+        if let (TokenPlan::Create { agent }, true) = (&plan.token, self.has_created_token)
             && let Err(error) = tokens.revoke(agent).await
         {
             warn(&format!("The token of agent `{agent}` is still valid: {error:#}"));

@@ -100,7 +100,9 @@ pub(super) struct Plan {
     pub(super) has_rules: bool,
     pub(super) values: EntryValues,
     pub(super) machine: Machine,
-    notes: Vec<String>,
+    /// The agent of the user's token that connecting takes out of the entry.
+    replaced_agent: Option<String>,
+    asked_for_rules: bool,
 }
 
 /// A file, and its text after connecting.
@@ -115,7 +117,12 @@ pub(super) struct PlannedFile {
 
 impl PlannedFile {
     pub(super) fn is_changed(&self) -> bool {
-        self.file.text.as_deref() != Some(&self.new_text)
+        self.differs_from(&self.new_text)
+    }
+
+    /// Checks whether the file would change if it got this text. A file that other users can read changes its mode.
+    pub(super) fn differs_from(&self, text: &str) -> bool {
+        self.file.text.as_deref() != Some(text) || self.mode != self.file.mode
     }
 }
 
@@ -142,10 +149,14 @@ impl Plan {
         if entry.is_some() && !is_ours && !request.connect.replace {
             return Err(not_ours(client, &file).into());
         }
+        let found = tokens.find(entry).await?;
+        let ours = record.as_ref().and_then(|record| record.agent.as_ref());
+        let users_agent = found.as_ref().map(|found| found.agent.clone()).filter(|agent| ours != Some(agent));
         let token = match transport {
-            Transport::Http => tokens.plan(client, record.as_ref(), entry, request.connect.replace).await?,
+            Transport::Http => tokens.plan(client, record.as_ref(), found, request.connect.replace).await?,
             Transport::Stdio => TokenPlan::NotNeeded,
         };
+        let replaced_agent = users_agent.filter(|_| !matches!(token, TokenPlan::Keep { .. }));
         let values = request.values(&token);
         let mut files = Vec::new();
         for content in content::of_client(client, request.machine, transport, &values, has_rules) {
@@ -154,9 +165,19 @@ impl Plan {
             files.push(planned(content, read, &values.token)?);
         }
         let machine = request.machine.clone();
-        let mut plan = Self { client, transport, token, files, record, has_rules, values, machine, notes: Vec::new() };
-        plan.notes = plan.make_notes(request.connect.permissions);
-        Ok(plan)
+        let asked_for_rules = request.connect.permissions;
+        Ok(Self {
+            client,
+            transport,
+            token,
+            files,
+            record,
+            has_rules,
+            values,
+            machine,
+            replaced_agent,
+            asked_for_rules,
+        })
     }
 
     /// Returns the text of each file with this token, in the order of `files`.
@@ -173,45 +194,70 @@ impl Plan {
         contents.into_iter().map(|content| content.change).collect()
     }
 
-    /// Returns true if nothing needs to be written.
+    /// Returns true if nothing needs to be written or revoked.
     pub(super) fn is_done(&self) -> bool {
-        !self.files.iter().any(PlannedFile::is_changed)
+        !self.files.iter().any(PlannedFile::is_changed) && self.agent_to_revoke().is_none()
+    }
+
+    /// Returns the client's agent whose token is no longer in the entry. Nobody needs that token, and it has all
+    /// permissions.
+    pub(super) fn agent_to_revoke(&self) -> Option<&str> {
+        match self.token {
+            TokenPlan::NotNeeded | TokenPlan::Keep { is_users: true, .. } => self.recorded_agent(),
+            // The token is in use, or creating the new one revokes it.
+            TokenPlan::Keep { is_users: false, .. } | TokenPlan::Create { .. } => None,
+        }
+    }
+
+    /// Returns the agent of the token that an earlier run created.
+    pub(super) fn recorded_agent(&self) -> Option<&str> {
+        self.record.as_ref().and_then(|record| record.agent.as_deref())
     }
 
     pub(super) fn diffs(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| file.diff.as_str())
     }
 
-    fn make_notes(&self, asked_for_rules: bool) -> Vec<String> {
+    /// Returns the consequences that no diff shows. The user reads them before agreeing.
+    pub(super) fn consequences(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        for planned in &self.files {
-            let file = &planned.file;
-            let (shown, before) = (file.path.display(), file.mode);
-            if file.is_link() {
-                notes.push(format!("`{shown}` is a symbolic link. Its target is `{}`.", file.target.display()));
-            }
-            if planned.mode == before {
-                continue;
-            }
-            notes.push(match planned.is_changed() {
-                true => format!(
-                    "`{shown}` holds a token, so its mode changes from {before:04o} to {:04o}. Undo restores it.",
-                    planned.mode
-                ),
-                false => {
-                    format!("Other users can read the token in `{shown}`. To prevent that, run `chmod 600 {shown}`.")
-                }
-            });
+        for planned in self.files.iter().filter(|planned| planned.mode != planned.file.mode) {
+            let (shown, before, after) = (planned.file.path.display(), planned.file.mode, planned.mode);
+            notes.push(format!(
+                "`{shown}` holds a token, so its mode changes from {before:04o} to {after:04o}. Undo restores it."
+            ));
         }
+        if let Some(agent) = &self.replaced_agent {
+            let instead = match self.transport {
+                Transport::Http => "The new token has all permissions.",
+                Transport::Stdio => "Over stdio, the client is the agent `local`, which has all permissions.",
+            };
+            notes.push(format!(
+                "Connecting replaces the token of agent `{agent}` in the entry. {instead} Your token stays valid."
+            ));
+        }
+        if let Some(agent) = self.agent_to_revoke() {
+            notes.push(format!("Connecting revokes the token of agent `{agent}`, which the entry no longer uses."));
+        }
+        notes
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let links = self.files.iter().map(|planned| &planned.file).filter(|file| file.is_link());
+        let link = |file: &ClientFile| {
+            let (shown, target) = (file.path.display(), file.target.display());
+            format!("`{shown}` is a symbolic link. Its target is `{target}`.")
+        };
+        let mut notes: Vec<String> = links.map(link).chain(self.consequences()).collect();
         if let TokenPlan::Keep { agent, is_users: true, .. } = &self.token {
             notes.push(format!(
                 "The entry keeps the token of agent `{agent}`, which `connect` did not create. To replace it with a \
-                 new one, add --replace."
+                 new one that has all permissions, add --replace."
             ));
         }
         match &self.client.permissions {
             Permissions::Rules { note: Some(note), .. } if self.has_rules => notes.push((*note).to_owned()),
-            Permissions::Manual(text) if asked_for_rules => notes.push((*text).to_owned()),
+            Permissions::Manual(text) if self.asked_for_rules => notes.push((*text).to_owned()),
             Permissions::Rules { .. } | Permissions::Manual(_) => {}
         }
         notes
@@ -242,7 +288,7 @@ impl Plan {
             url: (self.transport == Transport::Http).then(|| self.values.url.clone()),
             agent: Some(agent.to_owned()),
             files: files.collect(),
-            notes: self.notes.clone(),
+            notes: self.notes(),
             restart: Some(self.client.restart),
             check: Some(self.client.check),
         }
@@ -301,8 +347,11 @@ pub(super) fn bad_file(file: &ClientFile, error: &DocumentError) -> Failure {
 fn not_ours(client: &Client, file: &ClientFile) -> Failure {
     let key = entry_path(client).join(".");
     let message = format!("`{}` already has an entry `{key}` that this command did not write.", file.path.display());
-    Failure::new(Exit::Failed, message)
-        .hint(format!("remove the entry, or run `mcpproxy connect {} --replace`", client.id))
+    Failure::new(Exit::Failed, message).hint(format!(
+        "remove the entry, or run `mcpproxy connect {} --replace`; the client then gets a new token with \
+         all permissions",
+        client.id
+    ))
 }
 
 fn not_installed(client: &Client, machine: &Machine) -> Failure {

@@ -3,7 +3,10 @@
 //! A client keeps its token as long as it is valid and in the client's file. Otherwise, connecting again revokes the
 //! old one and creates a new one under the same name, so that tokens do not pile up. A token that the user created
 //! under the same name is not touched: the client then gets a name with a number. A valid token of another agent that
-//! the user put into the entry stays there, because it usually has limits. `--replace` replaces it.
+//! the user put into the entry stays there, because it usually has limits. The client's own token, which has none, is
+//! then revoked. `--replace` replaces the user's token.
+
+use std::io;
 
 use mcpproxy_core::Scope;
 use mcpproxy_store::{Store, StoreError};
@@ -13,6 +16,7 @@ use super::journal::Record;
 use crate::agent_clients::Client;
 use crate::commands::token::forget_revoked;
 use crate::database::{location, not_opened};
+use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
 use crate::terminal::time::now_ms;
@@ -26,6 +30,12 @@ pub(super) enum TokenPlan {
     Keep { agent: String, secret: String, is_users: bool },
     /// Revokes the client's previous token, if any, and creates a new one.
     Create { agent: String },
+}
+
+/// A valid token in a client's entry.
+pub(super) struct EntryToken {
+    pub(super) agent: String,
+    secret: String,
 }
 
 /// Access to the tokens. Opens the database at first use. A dry run only reads one that exists.
@@ -54,9 +64,30 @@ impl<'a> Tokens<'a> {
     /// Opens the database for a dry run. Returns `None` if that would create it.
     async fn existing_store(&mut self) -> anyhow::Result<Option<&Store>> {
         if self.store.is_none() {
-            self.store = Store::open_read_only(&location(self.home)?).await.ok();
+            let location = location(self.home)?;
+            self.store = match Store::open_read_only(&location).await {
+                Ok(store) => Some(store),
+                Err(error) if does_not_exist(&error) => None,
+                Err(error) => return Err(not_opened(self.home, &location, error)),
+            };
         }
         Ok(self.store.as_ref())
+    }
+
+    /// Returns the database, or `None` in a dry run that would create it.
+    async fn store_if_any(&mut self) -> anyhow::Result<Option<&Store>> {
+        match self.is_dry_run {
+            true => self.existing_store().await,
+            false => self.store().await.map(Some),
+        }
+    }
+
+    /// Finds the token in a client's entry, if it is valid. Does not open the database for an entry without a token.
+    pub(super) async fn find(&mut self, entry: Option<&Value>) -> anyhow::Result<Option<EntryToken>> {
+        let Some(secret) = entry.and_then(bearer) else { return Ok(None) };
+        let Some(store) = self.store_if_any().await? else { return Ok(None) };
+        let found = store.find_agent(&secret).await?;
+        Ok(found.map(|agent| EntryToken { agent: agent.name, secret }))
     }
 
     /// Decides whether the token in the client's entry can stay. `replace` gives up a token of the user.
@@ -64,37 +95,41 @@ impl<'a> Tokens<'a> {
         &mut self,
         client: &Client,
         record: Option<&Record>,
-        entry: Option<&Value>,
+        found: Option<EntryToken>,
         replace: bool,
     ) -> anyhow::Result<TokenPlan> {
         let ours = record.and_then(|record| record.agent.clone());
-        let secret = entry.and_then(bearer);
-        let store = match self.is_dry_run {
-            true => self.existing_store().await?,
-            false => Some(self.store().await?),
-        };
-        let Some(store) = store else {
-            return Ok(TokenPlan::Create { agent: ours.unwrap_or_else(|| client.id.to_owned()) });
-        };
-        if let Some(secret) = secret
-            && let Some(found) = store.find_agent(&secret).await?
-        {
-            let is_users = ours.as_ref() != Some(&found.name);
+        if let Some(EntryToken { agent, secret }) = found {
+            let is_users = ours.as_ref() != Some(&agent);
             if !(is_users && replace) {
-                return Ok(TokenPlan::Keep { agent: found.name, secret, is_users });
+                return Ok(TokenPlan::Keep { agent, secret, is_users });
             }
         }
-        match ours {
-            Some(agent) => Ok(TokenPlan::Create { agent }),
-            None => Ok(TokenPlan::Create { agent: free_name(store, client).await? }),
-        }
+        let agent = match (ours, self.store_if_any().await?) {
+            (Some(agent), _) => agent,
+            (None, Some(store)) => free_name(store, client).await?,
+            (None, None) => client.id.to_owned(),
+        };
+        Ok(TokenPlan::Create { agent })
     }
 
-    /// Creates a token. An earlier one of the same name must belong to the same client.
-    pub(super) async fn create(&mut self, agent: &str) -> anyhow::Result<String> {
-        self.revoke(agent).await?;
-        let store = self.store().await?;
-        Ok(store.create_token(agent, &Scope::everything(), random_bytes()?, now_ms()).await?)
+    /// Creates a token. Revokes an earlier one of the same name only if it is the client's own. The name was free when
+    /// the plan was made, but the user may have created a token with it since then.
+    pub(super) async fn create(&mut self, agent: &str, is_clients_own: bool) -> anyhow::Result<String> {
+        if is_clients_own {
+            self.revoke(agent).await?;
+        }
+        let random = random_bytes()?;
+        let created = self.store().await?.create_token(agent, &Scope::everything(), random, now_ms()).await;
+        created.map_err(|error| match error {
+            StoreError::AgentExists { .. } => Failure::new(
+                Exit::Failed,
+                format!("A token for the agent `{agent}` was created after the preview. Nothing was written."),
+            )
+            .hint("run the command again; the client then gets a token with another name")
+            .into(),
+            error => error.into(),
+        })
     }
 
     /// Revokes a token. One that is already revoked is not an error.
@@ -117,6 +152,14 @@ impl<'a> Tokens<'a> {
         if self.has_revoked {
             forget_revoked(self.home).await;
         }
+    }
+}
+
+/// Checks for the errors of a database that a real run would create, with or without its file.
+fn does_not_exist(error: &StoreError) -> bool {
+    match error {
+        StoreError::Open { source, .. } => source.kind() == io::ErrorKind::NotFound,
+        error => matches!(error, StoreError::NotReady { .. }),
     }
 }
 

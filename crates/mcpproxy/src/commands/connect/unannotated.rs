@@ -1,4 +1,4 @@
-//! Warns that the rules of `--permissions` do not cover tools without annotations.
+//! Warns that the rules of `--permissions` do not cover tools without `readOnlyHint`.
 //!
 //! The rules let `call_tool_read` run without a prompt. If a server does not say whether a tool only reads, the default
 //! setting `"unannotated": "trust"` lets an agent call it as a read, and so does `"warn"`. Then the client does not ask.
@@ -13,7 +13,7 @@ use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::terminal::output::{counted, line};
 
-/// Tools that are named one by one.
+/// Servers that are named one by one.
 const NAMED_MAX: usize = 3;
 const STRICT: &str = r#""intent_declaration": {"strict_server_validation": true}"#;
 const REQUIRE_WRITE: &str = r#""intent_declaration": {"unannotated": "require_write"}"#;
@@ -36,9 +36,9 @@ pub(super) async fn warning(home: &Home) -> anyhow::Result<Option<String>> {
         Unannotated::Trust | Unannotated::Warn => {}
     }
     let reason = if home.running()?.is_some() {
-        described(&Rest::connect(home)?.ask(Method::GET, "/api/v1/tools").await?)
+        described(&Rest::connect(home)?.ask(Method::GET, "/api/v1/servers").await?)
     } else {
-        let reason = "An agent can call tools without annotations as reads, which the client runs without asking.";
+        let reason = "An agent can call tools without `readOnlyHint` as reads, which the client runs without asking.";
         has_foreign_servers(&settings).then(|| reason.to_owned())
     };
     Ok(reason.map(|reason| format!("{reason} To require call_tool_write instead, set {REQUIRE_WRITE} in {shown}.")))
@@ -49,31 +49,25 @@ fn has_foreign_servers(settings: &Settings) -> bool {
     settings.servers.iter().any(|server| server.enabled && server.transport != TransportSettings::Demo)
 }
 
+/// Counts the tools of `GET /api/v1/servers` that an agent can call as reads on trust. The gateway decides which ones
+/// they are, because it also knows the contracts.
 fn described(answer: &Value) -> Option<String> {
-    let tools = answer.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let found: Vec<&str> = tools.iter().filter(|tool| is_unannotated(tool)).filter_map(name).collect();
-    if found.is_empty() {
+    let servers = answer.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let count = |server: &Value| server.get("unannotated_tools").and_then(Value::as_u64).unwrap_or_default();
+    let found: Vec<&Value> = servers.iter().filter(|server| count(server) > 0).collect();
+    let total = usize::try_from(found.iter().map(|server| count(server)).sum::<u64>()).unwrap_or(usize::MAX);
+    if total == 0 {
         return None;
     }
-    let named = found.iter().take(NAMED_MAX).map(|name| line(name)).collect::<Vec<_>>().join(", ");
+    let names = found.iter().filter_map(|server| server.get("name").and_then(Value::as_str));
+    let named = names.take(NAMED_MAX).map(line).collect::<Vec<_>>().join(", ");
     let more = if found.len() > NAMED_MAX { ", …" } else { "" };
-    let (have, as_reads) = if found.len() == 1 { ("has", "it as a read") } else { ("have", "them as reads") };
-    let count = counted(found.len(), "tool");
+    let (have, as_reads) = if total == 1 { ("has", "it as a read") } else { ("have", "them as reads") };
+    let (tools, of) = (counted(total, "tool"), if found.len() == 1 { "server" } else { "servers" });
     Some(format!(
-        "{count} {have} no annotations ({named}{more}). An agent can call {as_reads}, which the client runs without \
-         asking."
+        "{tools} of {of} {named}{more} {have} no `readOnlyHint`. An agent can call {as_reads}, which the client runs \
+         without asking."
     ))
-}
-
-fn name(tool: &Value) -> Option<&str> {
-    tool.get("name").and_then(Value::as_str)
-}
-
-/// Checks whether a read call of the tool is trusted, although neither its server nor a contract says that it reads.
-fn is_unannotated(tool: &Value) -> bool {
-    let hint = |hint: &str| tool.pointer(&format!("/annotations/{hint}")).and_then(Value::as_bool);
-    let is_forbidden = tool.get("risk_level").and_then(Value::as_str) == Some("forbidden");
-    !is_forbidden && hint("readOnlyHint").is_none() && hint("destructiveHint") != Some(true)
 }
 
 #[cfg(test)]
@@ -82,24 +76,17 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn tools_without_annotations_are_named() {
-        let tool = |name: &str, annotations: Value| json!({"name": name, "annotations": annotations});
-        let described = |tools: Vec<Value>| described(&json!({ "tools": tools }));
-        assert_eq!(described(vec![]), None);
-        let said = vec![
-            tool("a:read", json!({"readOnlyHint": true})),
-            tool("a:write", json!({"readOnlyHint": false})),
-            tool("a:delete", json!({"destructiveHint": true})),
-            json!({"name": "a:never", "annotations": {}, "risk_level": "forbidden"}),
-        ];
-        assert_eq!(described(said), None);
-        let text = "1 tool has no annotations (a:run). An agent can call it as a read, which the client runs without \
-                    asking.";
-        assert_eq!(described(vec![tool("a:run", json!({"title": "Run"}))]).as_deref(), Some(text));
-        // `destructiveHint: false` alone does not say that a tool only reads.
-        let tools = ["a", "b", "c", "d"].map(|name| tool(&format!("s:{name}"), json!({"destructiveHint": false})));
-        let text = "4 tools have no annotations (s:a, s:b, s:c, …). An agent can call them as reads, which the client \
-                    runs without asking.";
-        assert_eq!(described(tools.to_vec()).as_deref(), Some(text));
+    fn the_number_is_the_gateways() {
+        let described = |counts: &[(&str, u64)]| {
+            let server = |(name, count): &(&str, u64)| json!({"name": name, "unannotated_tools": count});
+            described(&json!({ "servers": counts.iter().map(server).collect::<Vec<_>>() }))
+        };
+        assert_eq!((described(&[]), described(&[("a", 0)])), (None, None));
+        let text = "1 tool of server db has no `readOnlyHint`. An agent can call it as a read, which the client runs \
+                    without asking.";
+        assert_eq!(described(&[("a", 0), ("db", 1)]).as_deref(), Some(text));
+        let text = "7 tools of servers a, b, c, … have no `readOnlyHint`. An agent can call them as reads, which the \
+                    client runs without asking.";
+        assert_eq!(described(&[("a", 1), ("b", 3), ("c", 1), ("d", 2)]).as_deref(), Some(text));
     }
 }
