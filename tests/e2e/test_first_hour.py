@@ -285,7 +285,7 @@ def test_a_contract_without_a_tool_is_told(tmp_path: Path) -> None:
         until(lambda: "! The contract for demo:unknown " in gateway.words(), SECONDS, "the other contract is named")
         assert gateway.words().count(line) == 1, gateway.words()
         gateway.write("contracts/demo.yaml", "tool: demo:list_projects\nriskLevel: low\n")
-        gateway.write("contracts/later.yaml", "tool: demo:get_project\nriskLevel: low\n")
+        gateway.write("contracts/later.yaml", "tool: demo:create_note\nriskLevel: low\n")
         until(lambda: gateway.run("contract", "coverage").stderr == "", SECONDS, "the corrections are loaded")
 
 

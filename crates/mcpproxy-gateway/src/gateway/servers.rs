@@ -223,3 +223,45 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
         state.listeners.list_changed(&name, kind);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::settings::{Retention, Settings, TransportSettings};
+    use mcpproxy_store::{Ledger, LedgerOptions, Location, SigningKey, Store};
+
+    use super::*;
+    use crate::{Gateway, Options};
+
+    /// A reload that panicked may have started the server already.
+    #[tokio::test]
+    async fn a_server_that_is_started_again_replaces_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let options = LedgerOptions {
+            key: SigningKey::from_seed(&[7; 32]).unwrap(),
+            newest_checkpoint: None,
+            checkpoints_to: None,
+            retention: Retention::default(),
+            patience: Duration::from_secs(20),
+            now_ms: || 0,
+        };
+        let ledger = Ledger::start(&store, options).await.unwrap();
+        let gateway = Gateway::start(Options {
+            files: Settings::default().into(),
+            store,
+            ledger,
+            logs: folder.path().to_owned(),
+            base_url: String::new(),
+            demo_command: Vec::new(),
+        });
+        let name = ServerName::parse("fx").unwrap();
+        let settings = ServerSettings { enabled: false, ..ServerSettings::new(name.clone(), TransportSettings::Demo) };
+        gateway.servers.start(settings.clone());
+        let first = gateway.servers.find(&name).unwrap();
+        gateway.servers.start(settings);
+        let second = gateway.servers.find(&name).unwrap();
+        tokio::time::timeout(Duration::from_secs(30), first.stop.cancelled()).await.expect("the first one stops");
+        assert!(!second.stop.is_cancelled());
+        gateway.stop().await;
+    }
+}

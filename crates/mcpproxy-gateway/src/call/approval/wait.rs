@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcpproxy_core::{ApprovalState, Approvers};
 use mcpproxy_core::json::quote;
+use mcpproxy_core::{ApprovalState, Approvers};
 use mcpproxy_store::StoredApproval;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
