@@ -189,7 +189,7 @@ def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write
 
 def test_stopping_says_what_happens_to_a_running_call(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, {"mcpServers": {"fx": peers.misbehaving("--hang")}})
-    said = "Stopping. 1 call is running. Its server is stopped now, so its result may be lost."
+    said = "Stopping. 1 call is running. The gateway no longer waits for it, so its result may be lost."
     with ThreadPoolExecutor(1) as pool:
         with gateway:
             running = pool.submit(call, Wire(gateway.mcp, gateway.token, MODERN), "fx:hang")
@@ -280,9 +280,13 @@ def test_a_contract_without_a_tool_is_told(tmp_path: Path) -> None:
         assert "did you mean `demo:list_projects`?" in gateway.words()
         warning = gateway.run("contract", "coverage").stderr
         assert warning.startswith("warning: 1 contract has no effect, because it matches no tool. Run `mcpproxy "), warning
+        # Lines of one change are sorted, so a repeated line would come before this one.
+        gateway.write("contracts/later.yaml", "tool: demo:unknown\nriskLevel: low\n")
+        until(lambda: "! The contract for demo:unknown " in gateway.words(), SECONDS, "the other contract is named")
+        assert gateway.words().count(line) == 1, gateway.words()
         gateway.write("contracts/demo.yaml", "tool: demo:list_projects\nriskLevel: low\n")
-        until(lambda: gateway.words().count("↻ reloaded: contracts") == 2, SECONDS, "the correction is loaded")
-        assert gateway.run("contract", "coverage").stderr == "" and gateway.words().count(line) == 1
+        gateway.write("contracts/later.yaml", "tool: demo:create_note\nriskLevel: low\n")
+        until(lambda: gateway.run("contract", "coverage").stderr == "", SECONDS, "the corrections are loaded")
 
 
 def test_a_failing_server_is_told_once(tmp_path: Path) -> None:

@@ -170,6 +170,11 @@ impl Approvals {
         let previous = store.last_approved(&approval.tool, &approval.agent).await?;
         let previous = previous.filter(|previous| previous.id != approval.id);
         let dry_run = store.find_dry_run(&approval.binding).await?;
+        if !is_undecided(&approval) {
+            // An approved call still needs its arguments, so the store keeps them until it is made. Nobody has to read
+            // them any more.
+            (approval.args, approval.attached) = (None, None);
+        }
         let args_for_user = match &approval.args {
             Some(args) => Untrusted::new(args.as_str()),
             None => approval.shown_args.clone(),
@@ -283,6 +288,11 @@ impl Approvals {
     pub(crate) fn has_changed(&self) {
         self.shared.changed.send_modify(|count| *count += 1);
     }
+}
+
+/// Returns true while a user can decide on the request. Its expiry counts at once, even if it is not written down yet.
+fn is_undecided(approval: &StoredApproval) -> bool {
+    approval.state == ApprovalState::Pending && approval.expires_ms > record::now_ms()
 }
 
 /// Makes an id for an approval or standing approval. Ids sort by time.

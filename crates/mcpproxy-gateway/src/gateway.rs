@@ -85,7 +85,7 @@ impl Gateway {
         for name in changes.removed.iter().chain(&changes.changed) {
             self.servers.stop(name);
         }
-        self.state.events.send(GatewayEvent::Reloaded(summary(&before, &files, &changes)));
+        let summary = summary(&before, &files, &changes);
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone());
@@ -95,6 +95,13 @@ impl Gateway {
         let two_key = settings.intent.two_key;
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));
+        // A listener that looks at once sees the new snapshot.
+        self.state.events.send(GatewayEvent::Reloaded(summary));
+        for name in changes.added.iter().chain(&changes.changed) {
+            if let Some(reason) = self.servers.find(name).and_then(|server| server.misconfigured()) {
+                self.state.events.send(GatewayEvent::Misconfigured { server: name.clone(), reason });
+            }
+        }
         let listeners = &self.state.listeners;
         if two_key != old.intent.two_key {
             listeners.four_tools_changed();
@@ -225,7 +232,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Counts the calls that servers are running now.
+    /// Counts the calls that servers are running now, also servers that left the settings.
     pub fn running_calls(&self) -> usize {
         self.servers.running_calls()
     }

@@ -256,11 +256,11 @@ async fn passkeys_belong_to_users(place: &Place) {
     let invitation = store.invite([2; 32], Some(&anna), T, HOUR).await.unwrap();
     assert!(store.create_user(&invitation, "berta", "hash", T).await.unwrap());
     let (_, berta) = signed_in(&store, "berta", 2).await;
-    assert_eq!(store.list_approvers().await.unwrap(), [""; 0], "nobody has a factor at first");
+    assert_eq!(store.count_approvers().await.unwrap(), 0, "nobody has a factor at first");
     assert!(store.add_passkey(&anna, "key1", "laptop", "{1}", T).await.unwrap());
-    assert_eq!(store.list_approvers().await.unwrap(), ["anna"]);
+    assert_eq!(store.count_approvers().await.unwrap(), 1);
     store.set_totp(&berta, b"secret", 0).await.unwrap();
-    assert_eq!(store.list_approvers().await.unwrap(), ["anna", "berta"]);
+    assert_eq!(store.count_approvers().await.unwrap(), 2);
     assert!(store.add_passkey(&anna, "key2", "phone", "{2}", T + 1).await.unwrap());
     assert!(!store.add_passkey(&berta, "key1", "mine", "{3}", T).await.unwrap(), "it is somebody's");
     let (secret, _) = signed_in(&store, "anna", 3).await;

@@ -132,7 +132,7 @@ problems! {
         "this path does not support this method"
         hint "the `Allow` header lists the supported methods";
     SERVER_NOT_FOUND = NOT_FOUND "server_not_found"
-        "no such server, or it is disabled"
+        "no such server"
         hint "GET /api/v1/servers lists all servers";
     SERVER_DISABLED = CONFLICT "server_disabled"
         "the server is disabled"

@@ -88,8 +88,8 @@ impl Denial {
 /// Never contains the setup link itself: whoever opens it becomes an approver, and the reader of this text is an agent.
 /// The last sentence is for `mcpproxy stdio`: most clients do not keep its standard error.
 const NO_ACCOUNT: &str = "No approver account exists yet. Tell the user to open the one-time setup link that `mcpproxy serve` \
-                          prints in its terminal, or `mcpproxy stdio` in the client's log. The link is valid for an hour, and \
-                          each approval request prints a valid one. A user who finds neither closes this client, runs \
+                          prints in its terminal, or `mcpproxy stdio` in the client's log. The link is valid for an hour. Each \
+                          new approval request prints a valid one, and so does a restart of the gateway. A user who finds neither closes this client, runs \
                           `mcpproxy serve`, and starts the client again. ";
 const NOT_ENROLLED: &str = "No approver account has a second factor yet. Tell the user to run `mcpproxy open`, sign in, and add \
                             an authenticator app or a passkey on the account page. ";

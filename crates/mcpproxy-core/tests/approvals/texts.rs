@@ -61,7 +61,7 @@ fn confirmation_with_a_way_to_come_back() {
         nobody.message(),
         "A user must approve this call of 'mail:send'. No approver account exists yet. Tell the user to open the one-time setup \
          link that `mcpproxy serve` prints in its terminal, or `mcpproxy stdio` in the client's log. The link is valid for an \
-         hour, and each approval request prints a valid one. A user who finds neither closes this client, runs `mcpproxy serve`, and starts the client again. Ask the user to open \
+         hour. Each new approval request prints a valid one, and so does a restart of the gateway. A user who finds neither closes this client, runs `mcpproxy serve`, and starts the client again. Ask the user to open \
          http://localhost:8080/ui/approvals/01M7FFDZNC0000A0000000000B. Then repeat exactly this call with \
          approval_id=01M7FFDZNC0000A0000000000B. Do not change the arguments."
     );

@@ -7,6 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use mcpproxy_core::Agent;
+
+use super::ANONYMOUS;
 use super::session::Session;
 use crate::message::RpcError;
 
@@ -20,6 +23,8 @@ pub(crate) struct AgentChannel {
     log_level: Option<LogLevel>,
     /// The client's MCP capabilities, as raw JSON.
     capabilities: Arc<str>,
+    /// The agent that the token belongs to.
+    agent: Arc<Agent>,
     session: Option<Arc<Session>>,
     /// The session's standing stream, for messages that come after the answer.
     later: Option<mpsc::Sender<String>>,
@@ -67,6 +72,7 @@ impl AgentChannel {
         progress_token: Option<Arc<str>>,
         log_level: Option<LogLevel>,
         capabilities: Arc<str>,
+        agent: Arc<Agent>,
         session: Option<Arc<Session>>,
     ) -> (Self, mpsc::Receiver<Box<Event>>) {
         // Boxed, because a channel reserves room for many events, and most requests send none.
@@ -78,6 +84,7 @@ impl AgentChannel {
                 progress_token,
                 log_level,
                 capabilities,
+                agent,
                 session,
                 later,
                 is_deaf: Arc::default(),
@@ -99,9 +106,14 @@ impl AgentChannel {
         &self.capabilities
     }
 
-    /// Returns true if both belong to the same session. Without a session, nobody knows who sent a request.
+    /// Returns true if both belong to the same session. Without sessions, the token tells who sent a request. Without a
+    /// token, nothing does.
     pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
-        self.session.as_ref().zip(other.session.as_ref()).is_some_and(|(one, two)| Arc::ptr_eq(one, two))
+        match (&self.session, &other.session) {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (None, None) => self.agent.name == other.agent.name && self.agent.name != ANONYMOUS,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
     }
 
     /// Returns true if the agent has a standing stream, which messages can use after the answer.

@@ -3,6 +3,10 @@
 //! Clients put numbers of their own into `_meta`, such as Codex's `x-codex-turn-metadata`. Users cannot judge them, and
 //! they push the arguments out of a form of three lines. So they are left out of what users read, and an approved call is
 //! sent without them: nothing reaches a server that the approver could not see.
+//!
+//! Only the keys listed here are left out, and only with short values of the expected form. A server may act on any other
+//! metadata. If an unknown key or a long value were left out too, the approver would not see what the agent attached, and
+//! an approved call would reach the server without it.
 
 use mcpproxy_core::Untrusted;
 use mcpproxy_core::json::{members, string_value};

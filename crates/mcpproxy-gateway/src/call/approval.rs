@@ -138,7 +138,8 @@ impl ApprovalFlow<'_> {
         let form_suffices = form_suffices && elicitation::shows_all(&approval);
         let prompt = Elicitation::of(&self.agent.capabilities, form_suffices);
         // A form needs no account. Everything else does, so without one nobody can decide however long the call waits.
-        let can_be_decided = prompt == Some(Elicitation::Form) || self.approvers().await? == Approvers::Ready;
+        let has_approvers = self.approvers().await? == Approvers::Ready;
+        let can_be_decided = prompt == Some(Elicitation::Form) || has_approvers;
         if !can_be_decided && self.extras.returned.is_none() {
             return Ok(approval);
         }
@@ -164,17 +165,18 @@ impl ApprovalFlow<'_> {
             }
             (Era::Modern | Era::Legacy, _, _) => None,
         };
-        let wait = if can_be_decided { settings.wait } else { Duration::ZERO };
+        // A form that was answered or declined already does not count: only the page is left then.
+        let wait = if has_approvers || open_form.is_some() { settings.wait } else { Duration::ZERO };
         wait::for_decision(self, approval, wait, open_form).await
     }
 
     /// Finds out whether any user could approve a call.
     async fn approvers(&self) -> Result<Approvers, StoreError> {
         let store = &self.state.store;
-        Ok(match store.has_approvers().await? {
-            true => Approvers::Ready,
-            false if store.has_users().await? => Approvers::NotEnrolled,
-            false => Approvers::NoAccount,
+        Ok(match store.count_approvers().await? {
+            0 if store.has_users().await? => Approvers::NotEnrolled,
+            0 => Approvers::NoAccount,
+            1.. => Approvers::Ready,
         })
     }
 

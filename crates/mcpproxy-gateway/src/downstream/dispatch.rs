@@ -65,7 +65,8 @@ pub(crate) fn begin(
     let meta = request.params.as_deref().and_then(|params| member(params, "_meta"));
     let progress_token = meta.and_then(|meta| member(meta, "progressToken")).map(Arc::from);
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
-    let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, session);
+    let identity = Arc::clone(&agent.identity);
+    let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
     let (state, token) = (Arc::clone(state), cancel.clone());
     let work = async move {
         let reply = answer(&state, &agent, &request, &channel, &token).await;

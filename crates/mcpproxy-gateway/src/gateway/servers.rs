@@ -57,6 +57,7 @@ impl Servers {
         servers
     }
 
+    /// Starts a server. Replaces one of the same name, which a reload that panicked may have left behind.
     pub(super) fn start(&self, settings: ServerSettings) {
         let name = settings.name.clone();
         let is_started = settings.enabled && settings.transport.mistakes().is_none();
@@ -65,28 +66,34 @@ impl Servers {
             let watch = Arc::new(Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) });
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
         });
-        if let Some(reason) = server.misconfigured() {
-            self.state.events.send(GatewayEvent::Misconfigured { server: name.clone(), reason });
+        let replaced = self.running().insert(name, Supervised { server, task });
+        if let Some(replaced) = replaced {
+            self.leave(replaced);
         }
-        self.running().insert(name, Supervised { server, task });
     }
 
     /// Removes a server at once, and stops it when its open calls are done.
     pub(super) fn stop(&self, name: &ServerName) {
-        let Some(supervised) = self.running().remove(name) else { return };
+        let removed = self.running().remove(name);
+        if let Some(removed) = removed {
+            self.leave(removed);
+        }
+    }
+
+    fn leave(&self, supervised: Supervised) {
         let server = Arc::clone(&supervised.server);
         tokio::spawn(async move {
             let _late = tokio::time::timeout(OPEN_CALLS, server.idle()).await;
             server.stop.cancel();
         });
-        let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaving = self.leaving();
         leaving.retain(|supervised| supervised.task.as_ref().is_some_and(|task| !task.is_finished()));
         leaving.push(supervised);
     }
 
     pub(super) async fn stop_all(&self) {
         let running = std::mem::take(&mut *self.running());
-        let leaving = std::mem::take(&mut *self.leaving.lock().unwrap_or_else(PoisonError::into_inner));
+        let leaving = std::mem::take(&mut *self.leaving());
         let mut tasks = Vec::new();
         for supervised in running.into_values().chain(leaving) {
             supervised.server.stop.cancel();
@@ -105,27 +112,33 @@ impl Servers {
         self.running().values().map(|supervised| supervised.server.status()).collect()
     }
 
+    /// Counts running calls, also of servers that left the settings.
     pub(super) fn running_calls(&self) -> usize {
-        self.running().values().map(|supervised| supervised.server.running_calls()).sum()
+        let calls = |supervised: &Supervised| supervised.server.running_calls();
+        let running: usize = self.running().values().map(calls).sum();
+        running + self.leaving().iter().map(calls).sum::<usize>()
     }
 
     pub(super) fn were_all_tried(&self) -> bool {
         self.running().values().all(|supervised| supervised.server.was_tried())
     }
 
-    /// Builds the next snapshot, from new files if there are any.
+    /// Builds the next snapshot, from new files if there are any. If that panics, the previous files remain.
     pub(super) fn refresh(&self, new_files: Option<Files>) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(new_files) = new_files {
-            *files = new_files;
-        }
+        let next = new_files.unwrap_or_else(|| files.clone());
         let before = self.state.snapshot.load_full();
         let servers = self.running().iter().map(|(name, one)| (name.clone(), Arc::clone(&one.server))).collect();
-        self.state.snapshot.store(Arc::new(Snapshot::build(files.clone(), servers, Some(&before))));
+        self.state.snapshot.store(Arc::new(Snapshot::build(next.clone(), servers, Some(&before))));
+        *files = next;
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<ServerName, Supervised>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<Supervised>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -208,5 +221,47 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
     }
     for (name, kind) in lists {
         state.listeners.list_changed(&name, kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::settings::{Retention, Settings, TransportSettings};
+    use mcpproxy_store::{Ledger, LedgerOptions, Location, SigningKey, Store};
+
+    use super::*;
+    use crate::{Gateway, Options};
+
+    /// A reload that panicked may have started the server already.
+    #[tokio::test]
+    async fn a_server_that_is_started_again_replaces_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let options = LedgerOptions {
+            key: SigningKey::from_seed(&[7; 32]).unwrap(),
+            newest_checkpoint: None,
+            checkpoints_to: None,
+            retention: Retention::default(),
+            patience: Duration::from_secs(20),
+            now_ms: || 0,
+        };
+        let ledger = Ledger::start(&store, options).await.unwrap();
+        let gateway = Gateway::start(Options {
+            files: Settings::default().into(),
+            store,
+            ledger,
+            logs: folder.path().to_owned(),
+            base_url: String::new(),
+            demo_command: Vec::new(),
+        });
+        let name = ServerName::parse("fx").unwrap();
+        let settings = ServerSettings { enabled: false, ..ServerSettings::new(name.clone(), TransportSettings::Demo) };
+        gateway.servers.start(settings.clone());
+        let first = gateway.servers.find(&name).unwrap();
+        gateway.servers.start(settings);
+        let second = gateway.servers.find(&name).unwrap();
+        tokio::time::timeout(Duration::from_secs(30), first.stop.cancelled()).await.expect("the first one stops");
+        assert!(!second.stop.is_cancelled());
+        gateway.stop().await;
     }
 }

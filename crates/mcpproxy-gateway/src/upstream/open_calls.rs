@@ -84,7 +84,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::agents::{EndpointMode, Session};
+    use crate::agents::{ANONYMOUS, EndpointMode, Session};
+    use mcpproxy_core::Scope;
     use tokio::sync::mpsc;
 
     /// An agent with a session and, unless stated otherwise, a standing stream. Every call of it has its own channel.
@@ -102,12 +103,17 @@ mod tests {
         }
 
         fn call(&self) -> AgentChannel {
-            AgentChannel::new(None, None, "{}".into(), Some(Arc::clone(&self.0))).0
+            call_of("agent", Some(Arc::clone(&self.0)))
         }
 
         fn is(&self, found: Option<AgentChannel>) -> bool {
             found.is_some_and(|found| found.is_same_agent(&self.call()))
         }
+    }
+
+    fn call_of(name: &str, session: Option<Arc<Session>>) -> AgentChannel {
+        let agent = mcpproxy_core::Agent { name: name.to_owned(), scope: Scope::everything() };
+        AgentChannel::new(None, None, "{}".into(), Arc::new(agent), session).0
     }
 
     fn run(table: &mut Table, id: u64, agent: &Agent, ended: Instant) {
@@ -163,15 +169,24 @@ mod tests {
     }
 
     #[test]
-    fn agents_without_a_session_are_never_the_same() {
+    fn agents_without_a_session_are_told_apart_by_their_tokens() {
+        for (first, second, is_found) in [("a", "a", true), ("a", "b", false), (ANONYMOUS, ANONYMOUS, false)] {
+            let (mut table, now) = (Table::default(), Instant::now());
+            table.open.push((1, call_of(first, None)));
+            assert!(table.sole(now).is_some());
+            table.end(1, now);
+            table.open.push((2, call_of(second, None)));
+            assert_eq!(table.sole(now).is_some(), is_found, "{first} {second}");
+            assert!(table.sole(now + LINGER).is_some());
+        }
+    }
+
+    #[test]
+    fn a_session_is_another_agent_than_a_request_without_one() {
         let (mut table, now) = (Table::default(), Instant::now());
-        let call = || AgentChannel::new(None, None, "{}".into(), None).0;
-        table.open.push((1, call()));
-        assert!(table.sole(now).is_some());
-        table.end(1, now);
-        table.open.push((2, call()));
+        run(&mut table, 1, &Agent::new(), now);
+        table.open.push((2, call_of("agent", None)));
         assert!(table.sole(now).is_none());
-        assert!(table.sole(now + LINGER).is_some());
     }
 
     #[test]

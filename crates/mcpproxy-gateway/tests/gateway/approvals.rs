@@ -273,7 +273,13 @@ async fn what_a_page_needs_is_there() {
     assert_eq!((seen.previous, seen.dry_run), (None, None));
     assert_eq!(seen.url, format!("http://localhost:8080/ui/approvals/{first}"));
     assert_eq!(seen.approval.client.as_ref().unwrap().for_json(), "test 1");
+    assert_eq!(seen.args_for_user.for_json(), ARGS);
+    // The approved call still has its arguments, but no page shows them.
     stage.approve(&first).await.unwrap();
+    let approved = view(&first).await;
+    assert_eq!((approved.approval.state, approved.approval.args), (ApprovalState::Approved, None));
+    assert_eq!(approved.args_for_user, approved.approval.shown_args);
+    assert_eq!(stage.find(&first).await.args.as_deref(), Some(ARGS));
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
     // The next approval request for this tool and agent shows the last approved call. Another agent's does not.
     let second = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();

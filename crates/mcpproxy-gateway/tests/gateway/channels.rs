@@ -9,8 +9,9 @@ use mcpproxy_store::Kind;
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
-use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, SEND, Stage, held, never_held, send};
-use crate::peer::{Script, Speaks, text_result};
+use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, SEND, Stage, files, held, never_held, send};
+use crate::peer::{Peer, Script, Speaks, text_result};
+use crate::rig::{Rig, within};
 
 const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
 const FORM: &str = r#"{"elicitation":{"form":{}}}"#;
@@ -243,6 +244,20 @@ async fn the_link_was_opened_and_the_page_decides() {
     });
     assert_eq!((came_back.code(), stage.sent()), ("sent".to_owned(), vec![ARGS.to_owned()]));
     assert_eq!(stage.find(&id).await.given, Some(Assurance::Session));
+}
+
+/// Without an account, only the form can decide. After it is declined unseen, waiting is in vain.
+#[tokio::test]
+async fn a_form_declined_at_once_ends_the_wait_if_there_is_no_account() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(text_result("sent"));
+    let peer = Peer::new(script).await;
+    let hour = Duration::from_secs(3600);
+    let rig = Rig::start(files(&peer, HIGH, ApprovalSettings { shown_after: hour, wait: hour, ..held() })).await;
+    let mut agent = Agent::at(&rig, Way::Stateless, "a", "/mcp", FORM).await;
+    let got = Got::of(&mut agent, &rig, &send(ARGS, "")).await;
+    let declined = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
+    assert_eq!(within(Got::of(&mut agent, &rig, &declined)).await.code(), "confirmation_required");
 }
 
 /// Codex declines links within milliseconds, and forms too if it runs without a terminal. No user has refused anything

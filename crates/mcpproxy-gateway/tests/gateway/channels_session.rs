@@ -7,7 +7,9 @@ use mcpproxy_core::{ApprovalState, Assurance};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Events, Way, request_text};
-use crate::asked::{ARGS, Got, HIGH, Stage, files, held, send};
+use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, held, send};
+use crate::peer::{Peer, Script, Speaks, text_result};
+use crate::rig::{Rig, within};
 
 const FORM: &str = r#"{"elicitation":{}}"#;
 const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
@@ -26,13 +28,17 @@ impl Held {
     }
 
     async fn call_with(stage: &Stage, way: Way, capabilities: &str, params: &str) -> Self {
-        let mut agent = Agent::at(&stage.rig, way, "a", "/mcp", capabilities).await;
+        let agent = Agent::at(&stage.rig, way, "a", "/mcp", capabilities).await;
+        Self::call_of(agent, &stage.rig, way, params).await
+    }
+
+    async fn call_of(mut agent: Agent, rig: &Rig, way: Way, params: &str) -> Self {
         let stream = match way {
             Way::Line => {
                 agent.write(&request_text(1, "tools/call", params)).await;
                 None
             }
-            _ => Some(agent.stream(&stage.rig, 1, "tools/call", params).await),
+            _ => Some(agent.stream(rig, 1, "tools/call", params).await),
         };
         Self { agent, stream }
     }
@@ -53,7 +59,11 @@ impl Held {
     }
 
     async fn answer(&mut self, stage: &Stage, outcome: &str) -> http::StatusCode {
-        self.agent.tell(&stage.rig, &format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1",{outcome}}}"#)).await
+        self.answer_on(&stage.rig, outcome).await
+    }
+
+    async fn answer_on(&mut self, rig: &Rig, outcome: &str) -> http::StatusCode {
+        self.agent.tell(rig, &format!(r#"{{"jsonrpc":"2.0","id":"mcpproxy-1",{outcome}}}"#)).await
     }
 
     /// Reads the answer. Progress may come before it.
@@ -183,6 +193,24 @@ async fn a_client_that_declines_at_once_has_asked_nobody() {
             stage.approve(&id).await.unwrap();
             assert_eq!((call.end().await.code(), stage.sent().len()), ("sent".to_owned(), 1), "{way:?} {contract}");
         }
+    }
+}
+
+/// Without an account, only the form can decide. After it is declined unseen, waiting is in vain.
+#[tokio::test]
+async fn a_form_declined_at_once_ends_the_wait_if_there_is_no_account() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(text_result("sent"));
+    let peer = Peer::new(script).await;
+    let hour = Duration::from_secs(3600);
+    let rig = Rig::start(files(&peer, HIGH, ApprovalSettings { shown_after: hour, wait: hour, ..held() })).await;
+    let with_token = send(ARGS, "").replacen('{', r#"{"_meta":{"progressToken":"t"},"#, 1);
+    for (way, params) in [(Way::Session, send(ARGS, "")), (Way::Line, with_token)] {
+        let agent = Agent::at(&rig, way, &format!("{way:?}").to_lowercase(), "/mcp", FORM).await;
+        let mut call = Held::call_of(agent, &rig, way, &params).await;
+        within(call.question()).await;
+        call.answer_on(&rig, r#""result":{"action":"decline"}"#).await;
+        assert_eq!(within(call.end()).await.code(), "confirmation_required", "{way:?}");
     }
 }
 

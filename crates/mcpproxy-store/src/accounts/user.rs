@@ -128,13 +128,14 @@ impl Store {
         Ok(self.database().fetch_first(statement, READING).await?.is_some())
     }
 
-    /// Returns `true` if a user has a second factor. Without one, a user cannot approve a call.
-    pub async fn has_approvers(&self) -> Result<bool, StoreError> {
-        let statement = Statement::plain(
-            "SELECT name FROM users WHERE totp_secret IS NOT NULL \
-             OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) LIMIT 1",
-        );
-        Ok(self.database().fetch_first(statement, READING).await?.is_some())
+    /// Counts the users with a second factor. Only they can approve: until a user has one, the only page that they can
+    /// use is the one that adds it.
+    pub async fn count_approvers(&self) -> Result<usize, StoreError> {
+        let sql = "SELECT count(*) FROM users WHERE totp_secret IS NOT NULL \
+                   OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name)";
+        let Some(row) = self.database().fetch_first(Statement::plain(sql), READING).await? else { return Ok(0) };
+        let count = Columns::of(&row, "a malformed count of approvers").count(0)?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation,
@@ -200,15 +201,6 @@ impl Store {
     /// Lists the names of all users in order.
     pub async fn list_users(&self) -> Result<Vec<String>, StoreError> {
         let rows = self.database().fetch(Statement::plain("SELECT name FROM users ORDER BY name"), READING).await?;
-        rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
-    }
-
-    /// Lists the names of users with a second factor in order. Only they can approve: until a user has one, the only
-    /// page that they can use is the one that adds it.
-    pub async fn list_approvers(&self) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT name FROM users WHERE totp_secret IS NOT NULL \
-                   OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) ORDER BY name";
-        let rows = self.database().fetch(Statement::plain(sql), READING).await?;
         rows.iter().map(|row| Columns::of(row, "a user without a name").word(0)).collect()
     }
 

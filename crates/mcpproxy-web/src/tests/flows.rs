@@ -7,7 +7,7 @@ use mcpproxy_core::{Assurance, RiskLevel};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::people::{NO_APPROVAL, Person, about, code_at};
+use super::people::{NO_APPROVAL, Person, SENSITIVE, about, code_at};
 use super::{Fixture, NOW_MS, PATIENCE, code, text};
 use crate::auth::totp;
 
@@ -180,6 +180,31 @@ async fn an_unused_approval_can_be_withdrawn() {
     assert_eq!(fixture.state(&id).await, "approved");
     assert_eq!(fixture.post(&person, &path, "action=deny").await.status(), 303);
     assert_eq!(fixture.state(&id).await, "denied");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn sensitive_values_are_masked_from_the_decision_on() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    let args = json!({"to": "anna", "password": SENSITIVE}).to_string();
+    let id = fixture.question_about(RiskLevel::High, Assurance::Form, &args, &about("why")).await;
+    let path = format!("/ui/approvals/{id}");
+    let get = async |path: &str| {
+        text(fixture.request(Method::GET, path, &[("cookie", &person.cookie)], String::new()).await).await
+    };
+    let paths = [path.clone(), format!("{path}/whole"), format!("/api/v1/approvals/{id}/whole")];
+    for path in &paths {
+        assert!(get(path).await.contains(SENSITIVE), "{path}: an approver sees what they approve");
+    }
+    assert!(get(&path).await.contains("Nothing is masked here until you decide."));
+    assert_eq!(fixture.post(&person, &path, "action=approve").await.status(), 303);
+    assert_eq!(fixture.state(&id).await, "approved");
+    for path in &paths {
+        let page = get(path).await;
+        assert!(page.contains("***") && !page.contains(SENSITIVE), "{path}: {page}");
+    }
+    assert!(get(&path).await.contains("The request is decided, so sensitive values are masked here."));
     fixture.stop().await;
 }
 

@@ -10,6 +10,8 @@ use tower::ServiceExt as _;
 use super::{Fixture, KEY, NOW_MS, refusal};
 
 /// An id that does not exist.
+/// An argument value that its contract marks as sensitive.
+pub(super) const SENSITIVE: &str = "hunter2";
 pub(super) const NO_APPROVAL: &str = "01K9ZQ4B2R0000000000000000";
 /// The secret of RFC 6238.
 pub(super) const SECRET: &[u8] = b"12345678901234567890";
@@ -71,7 +73,7 @@ impl Fixture {
         format!("Bearer {secret}")
     }
 
-    /// Creates a pending approval request of the agent `cursor`.
+    /// Creates a pending approval request of the agent `cursor`. The value [`SENSITIVE`] is masked.
     pub(super) async fn question(&self, risk: RiskLevel, least: Assurance) -> ApprovalId {
         let args = r#"{"to": ["anna@acme.example", "eve@evil.example"], "subject": "Q3"}"#;
         self.question_about(risk, least, args, &about("The user asked for it")).await
@@ -99,7 +101,7 @@ impl Fixture {
             least,
             args: args.to_owned(),
             args_digest: Digest::of(args.as_bytes()),
-            shown_args: args.to_owned(),
+            shown_args: args.replace(SENSITIVE, "***"),
             attached: None,
             attached_digest: Digest::of(b""),
             shown_attached: None,

@@ -21,7 +21,7 @@ async fn what_the_admin_sees() {
     };
     let no_server = json!({"error": {
         "code": "server_not_found",
-        "message": "no such server, or it is disabled",
+        "message": "no such server",
         "hint": "GET /api/v1/servers lists all servers"
     }});
     check(Method::GET, "/healthz", (StatusCode::OK, json!({"status": "ok"}))).await;

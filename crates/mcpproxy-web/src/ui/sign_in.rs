@@ -212,6 +212,6 @@ fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) 
 
 fn not_invited() -> Response {
     let text = "Each link works once, and a setup link expires after an hour. Ask an approver for a new one. If no account \
-        exists yet, the gateway prints a new setup link with the next approval request, and when it starts.";
+        exists yet, restart the gateway: it prints a new setup link when it starts.";
     notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
 }

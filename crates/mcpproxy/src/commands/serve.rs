@@ -68,12 +68,12 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
 fn stopping(calls: usize, has_terminal: bool) -> Option<String> {
     let calls = match calls {
         0 => String::new(),
-        1 => " 1 call is running. Its server is stopped now, so its result may be lost. `mcpproxy activity list` shows how \
-              it ended."
+        1 => " 1 call is running. The gateway no longer waits for it, so its result may be lost. `mcpproxy activity list` \
+              shows how it ended."
             .to_owned(),
         count => format!(
-            " {count} calls are running. Their servers are stopped now, so their results may be lost. `mcpproxy activity \
-             list` shows how they ended."
+            " {count} calls are running. The gateway no longer waits for them, so their results may be lost. `mcpproxy \
+             activity list` shows how they ended."
         ),
     };
     let again = if has_terminal { " Press Ctrl-C again to stop at once." } else { "" };

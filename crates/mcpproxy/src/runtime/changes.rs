@@ -22,9 +22,6 @@ const SERVER_WINDOW: Duration = Duration::from_secs(60);
 /// Lines of all servers in [`ALL_WINDOW`].
 const ALL_LINES: usize = 40;
 const ALL_WINDOW: Duration = Duration::from_secs(10);
-/// Time between a change and the search for contracts without a tool. A reload announces itself before its snapshot is
-/// complete, and many servers connect at the same time.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Lines about contracts without a tool after one change.
 const UNMATCHED_LINES: usize = 5;
 
@@ -34,45 +31,34 @@ pub(crate) async fn follow(gateway: &Gateway, mut events: Receiver<GatewayEvent>
     for status in gateway.servers().into_iter().filter(|status| status.state == StateName::Misconfigured) {
         tell(&misconfigured(&status.name, &status.reason.unwrap_or_default()));
     }
-    let (mut throttle, mut unmatched, mut look_at) = (Throttle::default(), Unmatched::default(), None);
+    let (mut throttle, mut unmatched, mut is_look_due) = (Throttle::default(), Unmatched::default(), false);
     loop {
-        let event = tokio::select! {
-            event = events.recv() => event,
-            () = due(look_at) => {
-                look_at = None;
-                unmatched.lines(gateway.unmatched_contracts()).iter().for_each(|line| tell(line));
-                continue;
-            }
-        };
-        match event {
+        match events.recv().await {
             Ok(event) => {
                 throttle.lines(&event, Instant::now()).iter().for_each(|line| tell(line));
-                look_at = next_look(&event, look_at, Instant::now());
+                is_look_due |= may_change_matches(&event);
             }
-            Err(RecvError::Lagged(missed)) => throttle.hidden += usize::try_from(missed).unwrap_or(usize::MAX),
+            Err(RecvError::Lagged(missed)) => {
+                throttle.hidden = throttle.hidden.saturating_add(usize::try_from(missed).unwrap_or(usize::MAX));
+                // One of the missed events may have been a reload.
+                is_look_due = true;
+            }
             Err(RecvError::Closed) => return std::future::pending().await,
+        }
+        // The snapshot is complete before its event is sent. Events that wait together share one look.
+        if is_look_due && events.is_empty() {
+            is_look_due = false;
+            unmatched.lines(gateway.unmatched_contracts()).iter().for_each(|line| tell(line));
         }
     }
 }
 
-/// Waits until a time, or forever without one.
-async fn due(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns when to look for contracts that match no tool: after a server connects, and after contracts change.
-fn next_look(event: &GatewayEvent, planned: Option<Instant>, now: Instant) -> Option<Instant> {
+/// Returns true if other contracts may match no tool now: after a server connects, and after contracts change.
+fn may_change_matches(event: &GatewayEvent) -> bool {
     match event {
-        // A server that connects again and again must not put it off forever.
-        GatewayEvent::Up { .. } => planned.or(Some(now + LOOK_PAUSE)),
-        GatewayEvent::Reloaded(summary) if summary.contracts => Some(now + LOOK_PAUSE),
-        GatewayEvent::Reloaded(_)
-        | GatewayEvent::Refused(_)
-        | GatewayEvent::Down { .. }
-        | GatewayEvent::Misconfigured { .. } => planned,
+        GatewayEvent::Up { .. } => true,
+        GatewayEvent::Reloaded(summary) => summary.contracts,
+        GatewayEvent::Refused(_) | GatewayEvent::Down { .. } | GatewayEvent::Misconfigured { .. } => false,
     }
 }
 

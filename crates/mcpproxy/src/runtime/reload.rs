@@ -16,8 +16,10 @@
 //! invalid, nothing changes. The terminal and `GET /api/v1/status` show the error until the next change.
 //!
 //! A panic here must not leave a gateway that never reloads again: the operator would revoke a permission in vain.
-//! Everything that reads files works on a copy of the state. If it panics, the state is as before, the error is shown
-//! like that of an invalid file, and the next comparison follows after [`CRASH_PAUSE`].
+//! Everything that reads files works on a copy of the state. If it panics, that state is as before, the error is shown
+//! like that of an invalid file, and the next comparison follows after [`CRASH_PAUSE`]. A panic in `Gateway::reload`
+//! itself keeps the previous snapshot, but servers may have been started or stopped already. The next attempt replaces
+//! the ones that it starts again, so that no process is left behind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcpproxy_core::ApprovalState;
 use mcpproxy_core::json::quote;
+use mcpproxy_core::{ApprovalState, Approvers};
 use mcpproxy_store::StoredApproval;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 ///
 /// While the client shows a form (`open_form` is not cancelled), its user is deciding, and the call waits until the
 /// request expires. That takes a progress token: without one, the client cannot know that the call is alive, and many
-/// time out after a minute.
+/// time out after a minute. When the form closes without a decision, only the web page is left. If no account could
+/// decide there, the wait is over.
 pub(super) async fn for_decision(
     flow: &ApprovalFlow<'_>,
     approval: StoredApproval,
@@ -28,13 +29,20 @@ pub(super) async fn for_decision(
     open_form: Option<CancellationToken>,
 ) -> Result<StoredApproval, Stopped> {
     let begin = Instant::now();
-    let mut open_form = open_form.filter(|_| flow.passage.channel.progress_token().is_some());
+    let is_kept_alive = flow.passage.channel.progress_token().is_some();
     let left_ms = u64::try_from(approval.expires_ms - now_ms()).unwrap_or_default();
     let with_form = Duration::from_millis(left_ms).max(wait);
     let mut changed = flow.state.approvals.changed();
     let mut messages = 0_u32;
-    let mut approval = approval;
+    let (mut approval, mut wait, mut open_form) = (approval, wait, open_form);
     loop {
+        // Before the approval is read: the answer of a form is stored before the form counts as closed.
+        if open_form.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            open_form = None;
+            if flow.approvers().await? != Approvers::Ready {
+                wait = Duration::ZERO;
+            }
+        }
         if let Some(found) = flow.state.store.find_approval(&approval.id).await? {
             approval = found;
         }
@@ -42,8 +50,7 @@ pub(super) async fn for_decision(
             // The request stays open: the agent may come back, and a user may be reading it.
             return Err(Stopped::Answered(Err(cancelled())));
         }
-        open_form = open_form.filter(|form| !form.is_cancelled());
-        let most = if open_form.is_some() { with_form } else { wait };
+        let most = if open_form.is_some() && is_kept_alive { with_form } else { wait };
         let is_over = begin.elapsed() >= most || flow.state.stopping.is_cancelled();
         if approval.state != ApprovalState::Pending || is_over {
             return Ok(approval);

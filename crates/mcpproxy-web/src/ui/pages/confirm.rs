@@ -188,7 +188,7 @@ fn masking(state: ApprovalState) -> &'static str {
              approved."
         }
         ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled => {
-            "The request is closed, so sensitive values are masked here. The gateway sent nothing to the server."
+            "The request is closed, so sensitive values are masked here. The call itself was not sent."
         }
     }
 }

@@ -285,7 +285,7 @@ async fn storage(home: &Home, depth: Depth) -> anyhow::Result<Option<(StorageFac
     let facts = StorageFacts {
         tokens: store.list_tokens().await?,
         users: store.list_users().await?.len(),
-        approvers: store.list_approvers().await?.len(),
+        approvers: store.count_approvers().await?,
         unshown,
         chain,
     };
