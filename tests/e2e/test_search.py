@@ -122,12 +122,26 @@ def test_a_tool_that_does_not_fit_is_outlined(gateway: Gateway) -> None:
 
 
 def test_nothing_comes_with_a_reason(gateway: Gateway) -> None:
-    found, size = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="xqzzk vwwpt")
+    # A word that is too long has no meaning.
+    meaningless = "q" * 120
+    found, size = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query=meaningless)
     assert found["tools"] == [] and size < 600
     assert found["note"] and found["usage_instructions"]
-    done = gateway.run("tools", "search", "xqzzk vwwpt")
+    done = gateway.run("tools", "search", meaningless)
     assert done.returncode == 0
     assert "`mcpproxy tools list`" in " ".join(done.stdout.split())
+    assert all(len(line) <= WIDTH for line in done.stdout.splitlines())
+
+
+def test_guesses_are_few_and_marked(gateway: Gateway) -> None:
+    found, _ = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="xqzzk vwwpt")
+    assert 1 <= len(found["tools"]) <= 3
+    assert all(tool["confidence"] == "low" and tool["score"] < 0.13 for tool in found["tools"])
+    assert found["note"].startswith("These are guesses: the best score is 0.")
+    sure, _ = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="fill questionnaire")
+    assert "confidence" not in sure["tools"][0] and "note" not in sure
+    done = gateway.run("tools", "search", "xqzzk vwwpt")
+    assert done.returncode == 0 and "\n\nThese are guesses: " in done.stdout
     assert all(len(line) <= WIDTH for line in done.stdout.splitlines())
 
 

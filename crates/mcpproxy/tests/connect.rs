@@ -400,7 +400,9 @@ fn the_token_opens_the_running_gateway() {
     assert!(list().contains("call_tool_destructive"), "the new token is valid at once");
     desk.run(&["connect", "cursor", "--undo", "--yes"]);
     assert!(list().starts_with("HTTP/1.1 401"), "the token is revoked at once");
-    serving.wait("the banner to name the command", || serving.has_said("connect CLIENT"));
+    serving.wait("the banner to name the command", || {
+        serving.has_said("Connect a client. This lists those on this machine:")
+    });
 
     // Without its key, the command cannot tell the gateway. The token is revoked all the same.
     desk.run(&["connect", "cursor", "--yes"]);

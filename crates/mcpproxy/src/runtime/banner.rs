@@ -34,7 +34,7 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) 
   Agent token  {token}{revoked}
   Approvals    {approvals}
 
-Connect a client (`connect` alone lists those on this machine):
+Connect a client. This lists those on this machine:
   {connect}
 Or paste one of these into its settings, for HTTP or stdio:
   {http}
@@ -46,7 +46,7 @@ Try in another terminal:
         version = env!("CARGO_PKG_VERSION"),
         servers = servers(runtime),
         approvals = approvals(runtime, setup),
-        connect = home.command(&program, "connect CLIENT"),
+        connect = home.command(&program, "connect"),
         stdio = stdio_definition(home),
         tries = tries(runtime)
             .iter()

@@ -17,9 +17,10 @@ const NEXT: &str = "List all tools with `mcpproxy tools list` and all servers wi
 
 pub(super) fn found(answer: &Value) -> String {
     let tools = members(answer, "tools");
+    let note = answer.get("note").and_then(Value::as_str).map(line);
     if tools.is_empty() {
-        let note = answer.get("note").and_then(Value::as_str).unwrap_or("No tool matches.");
-        return wrapped(&format!("{} {NEXT}", line(note)), 0);
+        let note = note.unwrap_or_else(|| "No tool matches.".to_owned());
+        return wrapped(&format!("{note} {NEXT}"), 0);
     }
     let rows = tools.iter().map(|tool| {
         let mut row = row(tool);
@@ -27,6 +28,8 @@ pub(super) fn found(answer: &Value) -> String {
         row
     });
     let table = listing(&["TOOL", "SCORE", "CALL WITH", "RISK", "NEEDS", "DESCRIPTION"], rows.collect());
+    // Only guesses come with a note.
+    let table = note.map_or_else(|| table.clone(), |note| format!("{table}\n{}", wrapped(&note, 0)));
     let reasons: Vec<String> = tools.iter().filter_map(|tool| Some(reason(tool, why(tool)?))).collect();
     match reasons.is_empty() {
         true => table,
@@ -170,6 +173,16 @@ mod tests {
         let text = found(&answer(&named));
         assert!(text.contains("\n  score 0.82, because the query is its name   words 0.75   meaning 0.10\n"), "{text}");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn guesses_come_with_a_note() {
+        let tool = json!({"name": "mail:send", "score": 0.07, "call_with": "call_tool_write", "needs": []});
+        let text = found(&json!({"tools": [tool], "note": "These are guesses: the best score is 0.07."}));
+        assert!(
+            text.contains("mail:send") && text.ends_with("\n\nThese are guesses: the best score is 0.07.\n"),
+            "{text}"
+        );
     }
 
     #[test]
