@@ -1,6 +1,5 @@
 //! The processes under test. Each is started when a case first needs it.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -33,7 +32,7 @@ pub(crate) struct Field {
     program: PathBuf,
     peer_program: Option<PathBuf>,
     gateways: Vec<(Which, Gateway)>,
-    nginx: HashMap<SocketAddr, Nginx>,
+    nginx: Vec<(SocketAddr, Nginx)>,
     peers: Vec<(Server, Peer)>,
     postgres: Option<Postgres>,
     sessions: Echo,
@@ -48,7 +47,7 @@ impl Field {
             program: program.map_or_else(gateway::beside_this_program, Ok)?,
             peer_program,
             gateways: Vec::new(),
-            nginx: HashMap::new(),
+            nginx: Vec::new(),
             peers: Vec::new(),
             postgres: None,
             sessions: Echo::start(Server::Sessions, 0)?,
@@ -117,7 +116,7 @@ impl Field {
             Leg::Direct => None,
             Leg::Nginx => {
                 let echo = if case.server == Server::Stateless { &self.stateless } else { &self.sessions };
-                self.nginx.get(&echo.address).map(|nginx| &nginx.child)
+                self.nginx.iter().find(|(each, _)| *each == echo.address).map(|(_, nginx)| &nginx.child)
             }
             Leg::Peer => self.peers.iter().find(|(server, _)| *server == case.server).map(|(_, peer)| &peer.child),
             Leg::Mcp | Leg::Server => {
@@ -135,10 +134,10 @@ impl Field {
     }
 
     async fn nginx(&mut self, echo: SocketAddr) -> Result<&Nginx> {
-        if !self.nginx.contains_key(&echo) {
-            self.nginx.insert(echo, Nginx::start(echo).await?);
+        if !self.nginx.iter().any(|(each, _)| *each == echo) {
+            self.nginx.push((echo, Nginx::start(echo).await?));
         }
-        self.nginx.get(&echo).context("nginx was not started")
+        self.nginx.iter().find(|(each, _)| *each == echo).map(|(_, nginx)| nginx).context("nginx was not started")
     }
 
     async fn peer(&mut self, server: Server) -> Result<&Peer> {

@@ -168,6 +168,9 @@ impl Field {
     }
 }
 
+/// Tools by number, with their scores, best first.
+type Ranked = Vec<(u32, f32)>;
+
 /// The score of a tool that the query names.
 const NAMED: f32 = 1.0;
 /// Minimum score of the best tool. A lower one is a guess, and marked as such.
@@ -231,7 +234,7 @@ impl Index {
     }
 
     /// Returns the tools that fit a query by words and meaning, best first. If none does, returns a few guesses.
-    fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Vec<(u32, f32)>, Option<Doubt>), NoMatch> {
+    fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Ranked, Option<Doubt>), NoMatch> {
         let index = &self.merged;
         let query = Query::read(query, index);
         if query.words.is_empty() {
@@ -278,8 +281,8 @@ impl Index {
 }
 
 /// Sorts tools by score, best first.
-fn ranked(weighed: &[(u32, Features)]) -> Vec<(u32, f32)> {
-    let mut ranked: Vec<(u32, f32)> = weighed.iter().map(|(tool, features)| (*tool, features.score())).collect();
+fn ranked(weighed: &[(u32, Features)]) -> Ranked {
+    let mut ranked: Ranked = weighed.iter().map(|(tool, features)| (*tool, features.score())).collect();
     ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     ranked
 }

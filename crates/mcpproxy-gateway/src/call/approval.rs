@@ -138,7 +138,7 @@ impl ApprovalFlow<'_> {
         let form_suffices = form_suffices && elicitation::shows_all(&approval);
         let prompt = Elicitation::of(&self.agent.capabilities, form_suffices);
         // A form needs no account. Everything else does, so without one nobody can decide however long the call waits.
-        let has_approvers = self.approvers().await? == Approvers::Ready;
+        let has_approvers = self.approvers().await == Approvers::Ready;
         let can_be_decided = prompt == Some(Elicitation::Form) || has_approvers;
         if !can_be_decided && self.extras.returned.is_none() {
             return Ok(approval);
@@ -170,14 +170,15 @@ impl ApprovalFlow<'_> {
         wait::for_decision(self, approval, wait, open_form).await
     }
 
-    /// Finds out whether any user could approve a call.
-    async fn approvers(&self) -> Result<Approvers, StoreError> {
+    /// Finds out whether any user could approve a call. This decides only how long a call waits and what its answer
+    /// says, so a store that is stopping counts as one with approvers.
+    async fn approvers(&self) -> Approvers {
         let store = &self.state.store;
-        Ok(match store.count_approvers().await? {
-            0 if store.has_users().await? => Approvers::NotEnrolled,
-            0 => Approvers::NoAccount,
-            1.. => Approvers::Ready,
-        })
+        match (store.count_approvers().await, store.has_users().await) {
+            (Ok(0), Ok(true)) => Approvers::NotEnrolled,
+            (Ok(0), Ok(false)) => Approvers::NoAccount,
+            (Ok(_), _) | (Err(_), _) => Approvers::Ready,
+        }
     }
 
     /// Names the agent's client as the origin of a decision.
@@ -210,7 +211,7 @@ impl ApprovalFlow<'_> {
                 EndpointMode::Four => Retry::WithId,
                 EndpointMode::Server(_) | EndpointMode::Direct => Retry::AsItIs,
             },
-            approvers: self.approvers().await?,
+            approvers: self.approvers().await,
         }))
     }
 }

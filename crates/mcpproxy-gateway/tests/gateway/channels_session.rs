@@ -51,9 +51,12 @@ impl Held {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Reads the prompt, which must be the first message.
+    /// Reads the prompt, which must be the first message except for progress.
     async fn question(&mut self) -> Value {
-        let asked = self.next().await;
+        let mut asked = self.next().await;
+        while asked["method"] == "notifications/progress" {
+            asked = self.next().await;
+        }
         assert_eq!((&asked["id"], &asked["method"]), (&json!("mcpproxy-1"), &json!("elicitation/create")));
         asked["params"].clone()
     }

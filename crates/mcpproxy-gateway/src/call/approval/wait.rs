@@ -39,7 +39,7 @@ pub(super) async fn for_decision(
         // Before the approval is read: the answer of a form is stored before the form counts as closed.
         if open_form.as_ref().is_some_and(CancellationToken::is_cancelled) {
             open_form = None;
-            if flow.approvers().await? != Approvers::Ready {
+            if flow.approvers().await != Approvers::Ready {
                 wait = Duration::ZERO;
             }
         }
