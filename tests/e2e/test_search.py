@@ -142,7 +142,6 @@ def test_guesses_are_few_and_marked(gateway: Gateway) -> None:
     assert "confidence" not in sure["tools"][0] and "note" not in sure
     done = gateway.run("tools", "search", "xqzzk vwwpt")
     assert done.returncode == 0 and "\n\nThese are guesses: " in done.stdout
-    assert all(len(line) <= WIDTH for line in done.stdout.splitlines())
 
 
 def test_scores_are_explained(gateway: Gateway) -> None:
