@@ -109,6 +109,7 @@ async fn answer(
         channel,
         cancel,
     };
+    // Everything but a call is boxed: each call would move and clear the room for all of them.
     match (&*request.method, agent.era) {
         ("server/discover", Era::Modern) => Ok(discover(state, &agent.endpoint_mode)),
         ("tools/list", _) => lists::tools(state, agent, &params),
@@ -121,7 +122,7 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
-            let reply = relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await);
+            let reply = relayed(Box::pin(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"]))).await);
             reply.map(|result| links::in_prompt(state, agent, server.name(), result))
         }
         ("resources/read", _) => {
@@ -132,18 +133,19 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
-                relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])).await,
+                Box::pin(relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])))
+                    .await,
             );
             lists::read_result(reply, agent, server.name())
         }
-        ("completion/complete", _) => complete(state, agent, &params, &passage(&["ref"])).await,
+        ("completion/complete", _) => Box::pin(complete(state, agent, &params, &passage(&["ref"]))).await,
         ("ping", Era::Legacy) => Ok("{}".to_owned()),
-        ("logging/setLevel", Era::Legacy) => set_level(state, agent, &params, &passage(&["level"])).await,
+        ("logging/setLevel", Era::Legacy) => Box::pin(set_level(state, agent, &params, &passage(&["level"]))).await,
         ("resources/subscribe", Era::Legacy) => {
-            subscribe(state, agent, &params, Relayed::Subscribe, &passage(&["uri"])).await
+            Box::pin(subscribe(state, agent, &params, Relayed::Subscribe, &passage(&["uri"]))).await
         }
         ("resources/unsubscribe", Era::Legacy) => {
-            subscribe(state, agent, &params, Relayed::Unsubscribe, &passage(&["uri"])).await
+            Box::pin(subscribe(state, agent, &params, Relayed::Unsubscribe, &passage(&["uri"]))).await
         }
         (method, _) => Err(RpcError::method_not_found(&four::quoted(method))),
     }
@@ -169,14 +171,14 @@ async fn call_tool(
             (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
             (None, _) => {
                 let error = four::no_such_tool(&name);
-                return call::refuse_unknown(state, agent, &name, arguments, error).await;
+                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
             }
         },
         EndpointMode::Server(_) | EndpointMode::Direct => match agent.endpoint_mode.tool_in(&name) {
             Some(name) => Target::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
-                return call::refuse_unknown(state, agent, &name, arguments, error).await;
+                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
             }
         },
     };

@@ -100,7 +100,7 @@ impl Client {
         loop {
             let (mut wire, is_fresh) = match self.take_idle() {
                 Some(wire) => (wire, false),
-                None => (self.connect().await?, true),
+                None => (Box::pin(self.connect()).await?, true),
             };
             if wire.ready().await.is_err() && !is_fresh {
                 // The server closed it while it was idle.

@@ -137,7 +137,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
                 server.reconnected().await;
-                exchange(&*server.connection(passage.era).await?, &subject, passage).await
+                Box::pin(exchange(&*server.connection(passage.era).await?, &subject, passage)).await
             }
             answered => answered,
         }
@@ -181,7 +181,7 @@ async fn exchange(
         match &reply {
             Ok(result) if must_bridge && wants_input(result) => {
                 // A client with a session cannot answer this result. Ask it by request, then send the call again.
-                answers = ask_all(passage.channel, result).await;
+                answers = Box::pin(ask_all(passage.channel, result)).await;
                 others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
             }
             Ok(_) | Err(_) => return Ok(reply),

@@ -125,14 +125,15 @@ impl Database {
         doing: &'static str,
     ) -> Result<T, StoreError> {
         let failed = StoreError::while_trying(doing);
-        let mut connection = self.writing_connection().await?;
-        let outcome = work(&mut connection).await.map_err(&failed)?;
-        connection.close().await.map_err(&failed)?;
+        // Boxed, like all queries: a call holds room for every query that it might make, and most make none.
+        let mut connection = Box::pin(self.writing_connection()).await?;
+        let outcome = Box::pin(work(&mut connection)).await.map_err(&failed)?;
+        Box::pin(connection.close()).await.map_err(&failed)?;
         Ok(outcome)
     }
 
     pub(crate) async fn fetch(&self, statement: Statement, doing: &'static str) -> Result<Vec<Row>, StoreError> {
-        self.readers.fetch(statement).await.map_err(StoreError::while_trying(doing))
+        Box::pin(self.readers.fetch(statement)).await.map_err(StoreError::while_trying(doing))
     }
 
     pub(crate) async fn fetch_first(
