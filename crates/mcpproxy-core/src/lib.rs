@@ -45,7 +45,7 @@ pub use error_code::ErrorCode;
 pub use file::{JSONC, Mistake};
 pub use hidden::{Hidden, Parts, below};
 pub use hints::Hints;
-pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, understand};
+pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, declare_members, understand};
 pub use json::canonical;
 pub use limits::Limits;
 pub use mask::{Masked, Pointer, PointerError, mask};

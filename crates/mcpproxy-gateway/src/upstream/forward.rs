@@ -18,6 +18,7 @@
 //!
 //! `cargo xtask` checks that the text `tools/call` stands in no other file that sends to a server.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,7 +95,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
     let subject = Subject {
         method: "tools/call",
         name: Some(tool.name.tool()),
-        params: vec![("name", quote(tool.name.tool())), ("arguments", permit.arguments().as_str().to_owned())],
+        params: vec![("name", quote(tool.name.tool()).into()), ("arguments", permit.arguments().as_str().into())],
         headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
         others: others.map(|(key, value)| (key.as_ref(), *value)).collect(),
         meta: field(&attached, META),
@@ -110,6 +111,7 @@ pub(crate) async fn relay(
     name: Option<&str>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
+    let params = params.into_iter().map(|(key, value)| (key, value.into())).collect();
     let (others, meta) = (passage.others.clone(), passage.meta);
     let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta };
     bounded(server, subject, passage).await
@@ -118,7 +120,7 @@ pub(crate) async fn relay(
 struct Subject<'a> {
     method: &'a str,
     name: Option<&'a str>,
-    params: Vec<(&'a str, String)>,
+    params: Vec<(&'a str, Cow<'a, str>)>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Members of `params` that the agent attached.
     others: Vec<(&'a str, &'a str)>,
@@ -164,7 +166,7 @@ async fn exchange(
     subject: &Subject<'_>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
-    let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_ref())).collect();
     let mut others = subject.others.clone();
     let mut answers;
     for _ in 0..ROUNDS_MAX {

@@ -234,7 +234,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 // An incomplete line at the end is dropped.
                 return None;
             }
-            let newline = chunk.iter().position(|b| *b == b'\n');
+            let newline = memchr::memchr(b'\n', chunk);
             let part = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
             match &mut overflow {
                 None if bytes.len() + part.len() > self.limit => {
