@@ -141,9 +141,9 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     assert_eq!(exit, 0, "{text}");
     for line in [
         "import GitHub as github\n",
-        "  env.GITHUB_TOKEN moves to secrets/github.GITHUB_TOKEN\n",
-        "  args.3 moves to secrets/github.api-key\n",
-        "  url?key moves to secrets/docs.key\n",
+        "  env.GITHUB_TOKEN is copied to secrets/github.GITHUB_TOKEN\n",
+        "  args.3 is copied to secrets/github.api-key\n",
+        "  url?key is copied to secrets/docs.key\n",
         "skip mcpproxy: it is mcpproxy itself\n",
         "warning: `autoApprove` (github) has no effect",
         "+        \"GITHUB_TOKEN\": \"${file:secrets/github.GITHUB_TOKEN}\"",
@@ -164,6 +164,7 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
     assert_eq!(exit, 0, "{text}");
     assert!(text.contains("Imported 2 servers from Cursor."), "{text}");
+    assert!(text.contains("Secrets were copied to secrets/") && text.contains("The client's file keeps its own copy."));
     let kept = "HOME/.cursor/mcp.json still has these 2 servers too. Once Cursor uses mcpproxy, it sees each tool twice.\n\
                 To remove them: mcpproxy --home DATA import cursor --remove-direct\n";
     assert!(text.ends_with(kept), "{text}");
@@ -437,7 +438,7 @@ fn secrets_in_the_path_of_a_url_are_moved() {
     desk.client(".cursor/mcp.json", cursor);
     let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
     assert_eq!(exit, 0, "{text}");
-    assert!(text.contains("  url moves to secrets/zap.url\n") && !text.contains("N2E5ZjQ0YzItM2Q0"), "{text}");
+    assert!(text.contains("  url is copied to secrets/zap.url\n") && !text.contains("N2E5ZjQ0YzItM2Q0"), "{text}");
     assert_eq!(desk.settings()["mcpServers"]["zap"]["url"], "https://h.example/s/${file:secrets/zap.url}/mcp");
     let (exit, text) = desk.run(&["config", "check"]);
     assert_eq!(exit, 0, "{text}");
