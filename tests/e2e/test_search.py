@@ -141,7 +141,9 @@ def test_guesses_are_few_and_marked(gateway: Gateway) -> None:
     sure, _ = retrieve(Wire(gateway.mcp, gateway.token, MODERN), query="fill questionnaire")
     assert "confidence" not in sure["tools"][0] and "note" not in sure
     done = gateway.run("tools", "search", "xqzzk vwwpt")
-    assert done.returncode == 0 and "\n\nThese are guesses: " in done.stdout
+    table, _, note = done.stdout.partition("\n\n")
+    assert done.returncode == 0 and table.startswith("TOOL") and note.startswith("These are guesses: ")
+    assert all(len(line) <= WIDTH for line in note.splitlines())
 
 
 def test_scores_are_explained(gateway: Gateway) -> None:

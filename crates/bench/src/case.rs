@@ -1,4 +1,4 @@
-//! The cases of the benchmark: what an agent and a server speak, and what a call carries.
+//! The cases of the benchmark: the protocols of agent and server, the operation and the payload.
 //!
 //! A case is one combination of the axes below. Without options, the benchmark measures [`typical`]: sessions and stdio
 //! first, because that is what most agents and servers use. Any option for an axis replaces that list by all
@@ -15,7 +15,7 @@ pub(crate) enum Agent {
     Stateless,
 }
 
-/// What the server speaks, and how the gateway reaches it.
+/// The protocol that the server speaks, and the way to reach it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Server {
     /// MCP 2025-11-25 over HTTP, with sessions
@@ -47,7 +47,7 @@ pub(crate) enum Operation {
     Search,
 }
 
-/// What the payload looks like.
+/// The form of the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Content {
     /// One string of words
@@ -58,7 +58,7 @@ pub(crate) enum Content {
     Nested,
 }
 
-/// How the gateway is set up.
+/// The settings of the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Setup {
     /// As installed
@@ -125,7 +125,7 @@ impl Case {
     }
 }
 
-/// What most users have, then what differs from it in one respect.
+/// Returns the case of most users, and cases that differ from it in one respect.
 pub(crate) fn typical() -> Vec<Case> {
     let large = |payload, content| Case { payload, content, ..COMMON }.over(&[1]);
     vec![
@@ -146,7 +146,7 @@ pub(crate) fn typical() -> Vec<Case> {
     ]
 }
 
-/// A few cases that take half a minute, for everyday use.
+/// Returns a few cases that take half a minute, for everyday use.
 pub(crate) fn quick() -> Vec<Case> {
     vec![
         COMMON.over(&[1, 8]),
@@ -171,10 +171,10 @@ pub(crate) struct Axes {
     /// Bytes in each call and in its answer
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=8_000_000))]
     pub(crate) payloads: Vec<u32>,
-    /// What the payload looks like
+    /// Forms of the payload
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) contents: Vec<Content>,
-    /// How the gateway is set up
+    /// Settings of the gateway
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) setups: Vec<Setup>,
     /// Numbers of concurrent agents

@@ -26,7 +26,7 @@ pub(crate) enum Stdout {
     Pipe,
 }
 
-/// Who does the work of a process.
+/// The threads or processes that do the work of a process.
 #[derive(Clone, Copy)]
 pub(crate) enum Workers {
     /// Its own threads. Its children, such as servers over stdio, are not counted.

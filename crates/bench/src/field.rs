@@ -20,7 +20,7 @@ use crate::tools;
 
 const QUERY: &str = "find the invoices of a customer";
 
-/// Which gateway a case needs.
+/// A gateway that a case needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
     Setup(Setup),

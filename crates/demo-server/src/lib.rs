@@ -6,10 +6,17 @@ mod failure;
 pub mod http;
 mod tools;
 
+use std::pin::Pin;
+
 use rmcp::ServiceExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use demo::Demo;
+
+/// Serves standard input and output. Boxed, so that the server is compiled here and not in the program.
+pub fn serve_standard(demo: Demo) -> Pin<Box<dyn Future<Output = Result<(), DemoError>> + Send>> {
+    Box::pin(serve_io(demo, tokio::io::stdin(), tokio::io::stdout()))
+}
 
 /// Serves one connection with fresh data until the peer closes it.
 pub async fn serve_io<R, W>(demo: Demo, reader: R, writer: W) -> Result<(), DemoError>

@@ -6,6 +6,7 @@
 //! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
+//! - `server`: accepts connections and serves the routes on them.
 //!
 //! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
 
@@ -14,6 +15,7 @@ mod diff;
 mod problem;
 mod query;
 mod rest;
+mod server;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -34,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use auth::{AdminKey, Guard, Guarded};
 pub use problem::{REST_ERRORS, RestError};
+pub use server::{HttpServer, Listeners};
 
 /// The JSON and CSV of records, shared with the command line.
 pub mod records {

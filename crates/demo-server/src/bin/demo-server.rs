@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use demo_server::http::{Endpoint, router};
-use demo_server::{Demo, DemoError, serve_io};
+use demo_server::{Demo, DemoError, serve_standard};
 
 const USAGE: &str = "usage: demo-server [--http ADDRESS | --without-contracts]
 
@@ -18,10 +18,8 @@ async fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
-        [] => serve_io(Demo::new(), tokio::io::stdin(), tokio::io::stdout()).await,
-        ["--without-contracts"] => {
-            serve_io(Demo::new().without_contracts(), tokio::io::stdin(), tokio::io::stdout()).await
-        }
+        [] => serve_standard(Demo::new()).await,
+        ["--without-contracts"] => serve_standard(Demo::new().without_contracts()).await,
         ["--http", address] => serve_http(address).await,
         _ => {
             let _ = writeln!(std::io::stderr(), "{USAGE}");

@@ -174,10 +174,14 @@ impl ApprovalFlow<'_> {
     /// says, so a store that is stopping counts as one with approvers.
     async fn approvers(&self) -> Approvers {
         let store = &self.state.store;
-        match (store.count_approvers().await, store.has_users().await) {
-            (Ok(0), Ok(true)) => Approvers::NotEnrolled,
-            (Ok(0), Ok(false)) => Approvers::NoAccount,
-            (Ok(_), _) | (Err(_), _) => Approvers::Ready,
+        match store.count_approvers().await {
+            Ok(0) => {}
+            Ok(1..) | Err(_) => return Approvers::Ready,
+        }
+        match store.has_users().await {
+            Ok(true) => Approvers::NotEnrolled,
+            Ok(false) => Approvers::NoAccount,
+            Err(_) => Approvers::Ready,
         }
     }
 

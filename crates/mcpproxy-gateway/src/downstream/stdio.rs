@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use mcpproxy_core::Agent;
 use mcpproxy_core::json;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -25,11 +26,35 @@ use crate::protocol::Era;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends.
-pub async fn serve_stdio<R, W>(gateway: &Gateway, agent: Agent, reader: R, mut writer: W) -> std::io::Result<()>
+pub fn serve_stdio<'a, R, W>(
+    gateway: &'a Gateway,
+    agent: Agent,
+    reader: R,
+    writer: W,
+) -> BoxFuture<'a, std::io::Result<()>>
 where
-    R: AsyncRead + Unpin,
+    R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
+    serve(gateway, agent, Box::new(reader), Box::new(writer))
+}
+
+/// Serves boxed pipes, so that the path of a call is compiled in this crate and not in the program.
+fn serve(
+    gateway: &Gateway,
+    agent: Agent,
+    reader: Box<dyn AsyncRead + Unpin + Send>,
+    writer: Box<dyn AsyncWrite + Unpin + Send>,
+) -> BoxFuture<'_, std::io::Result<()>> {
+    Box::pin(run(gateway, agent, reader, writer))
+}
+
+async fn run(
+    gateway: &Gateway,
+    agent: Agent,
+    reader: Box<dyn AsyncRead + Unpin + Send>,
+    mut writer: Box<dyn AsyncWrite + Unpin + Send>,
+) -> std::io::Result<()> {
     let (out, mut lines) = mpsc::channel::<String>(64);
     let writing = tokio::spawn(async move {
         while let Some(text) = lines.recv().await {

@@ -17,6 +17,8 @@ use crate::rig::{Rig, settings, within};
 
 /// A tool without annotations.
 pub(crate) const SEND: &str = r#"{"name":"send","description":"Sends.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"},"n":{"type":"integer"},"dryRun":{"type":"boolean"}}}}"#;
+/// Longer than any test takes.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const HIGH: &str = "riskLevel: high\nsideEffects: [A mail leaves.]";
 pub(crate) const ARGS: &str = r#"{"to":"ada","body":"hello"}"#;
 /// The same arguments with other whitespace and key order.
@@ -39,6 +41,24 @@ pub(crate) fn with_forms() -> ApprovalSettings {
     ApprovalSettings { channels, shown_after: Duration::ZERO, ..ApprovalSettings::default() }
 }
 
+/// A server whose calls succeed.
+fn sending() -> Script {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(text_result("sent"));
+    script
+}
+
+async fn start(script: Script, contract: &str, approvals: ApprovalSettings) -> (Peer, Rig) {
+    let peer = Peer::new(script).await;
+    let rig = Rig::start(files(&peer, contract, approvals)).await;
+    (peer, rig)
+}
+
+/// Starts a gateway on which nobody has an account.
+pub(crate) async fn without_account(contract: &str, approvals: ApprovalSettings) -> (Peer, Rig) {
+    start(sending(), contract, approvals).await
+}
+
 /// The server `fx` with the tool `send`, and a gateway in front of it.
 pub(crate) struct Stage {
     pub(crate) peer: Peer,
@@ -48,14 +68,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn new(contract: &str, approvals: ApprovalSettings) -> Self {
-        let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
-        script.call = |_| Some(text_result("sent"));
-        Self::with(script, contract, approvals).await
+        Self::with(sending(), contract, approvals).await
     }
 
     pub(crate) async fn with(script: Script, contract: &str, approvals: ApprovalSettings) -> Self {
-        let peer = Peer::new(script).await;
-        let rig = Rig::start(files(&peer, contract, approvals)).await;
+        let (peer, rig) = start(script, contract, approvals).await;
         let ada = Person::first(&rig, "ada").await;
         Self { peer, rig, ada }
     }
@@ -107,13 +124,14 @@ impl Stage {
     pub(crate) async fn noted(&self, code: &str) {
         let is_it =
             |record: &mcpproxy_store::Record| record.code.as_ref().is_some_and(|found| found.for_json() == code);
+        let mut committed = self.rig.ledger.committed();
         let found = async {
             loop {
                 let page = self.rig.store.list(&mcpproxy_store::Filter::default(), None, 100).await.unwrap();
                 if page.records.iter().any(is_it) {
                     return;
                 }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                committed.changed().await.unwrap();
             }
         };
         within(found).await;

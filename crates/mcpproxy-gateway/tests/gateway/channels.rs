@@ -1,7 +1,5 @@
 //! Approval prompts in stateless clients: forms, links to the web page, and the client's answers.
 
-use std::time::Duration;
-
 use mcpproxy_core::settings::{ApprovalSettings, Channel, Channels};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance};
 use mcpproxy_gateway::{DecisionResult, NotDecided};
@@ -9,9 +7,11 @@ use mcpproxy_store::Kind;
 use serde_json::json;
 
 use crate::agent::{Agent, Way};
-use crate::asked::{ARGS, Got, HIGH, OTHER_ARGS, Person, SAME_ARGS, SEND, Stage, files, held, never_held, send};
-use crate::peer::{Peer, Script, Speaks, text_result};
-use crate::rig::{Rig, within};
+use crate::asked::{
+    ARGS, Got, HIGH, HOUR, OTHER_ARGS, Person, SAME_ARGS, SEND, Stage, held, never_held, send, without_account,
+};
+use crate::peer::{Script, Speaks, text_result};
+use crate::rig::within;
 
 const BOTH: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
 const FORM: &str = r#"{"elicitation":{"form":{}}}"#;
@@ -199,10 +199,10 @@ async fn a_server_s_own_level_opens_no_form() {
             level => format!(r#","_meta":{{"mcp-first/contract":{{"riskLevel":"{level}"}}}}}}"#),
         };
         let tool = match level {
-            "" => crate::asked::SEND.to_owned(),
-            _ => format!("{}{meta}", crate::asked::SEND.strip_suffix('}').unwrap()),
+            "" => SEND.to_owned(),
+            _ => format!("{}{meta}", SEND.strip_suffix('}').unwrap()),
         };
-        let script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{tool}]"));
+        let script = Script::new(Speaks::Legacy, &format!("[{tool}]"));
         let stage = Stage::with(script, "confirmation: required", settings.clone()).await;
         let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", BOTH).await;
         let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
@@ -249,11 +249,7 @@ async fn the_link_was_opened_and_the_page_decides() {
 /// Without an account, only the form can decide. After it is declined unseen, waiting is in vain.
 #[tokio::test]
 async fn a_form_declined_at_once_ends_the_wait_if_there_is_no_account() {
-    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
-    script.call = |_| Some(text_result("sent"));
-    let peer = Peer::new(script).await;
-    let hour = Duration::from_secs(3600);
-    let rig = Rig::start(files(&peer, HIGH, ApprovalSettings { shown_after: hour, wait: hour, ..held() })).await;
+    let (_peer, rig) = without_account(HIGH, ApprovalSettings { shown_after: HOUR, wait: HOUR, ..held() }).await;
     let mut agent = Agent::at(&rig, Way::Stateless, "a", "/mcp", FORM).await;
     let got = Got::of(&mut agent, &rig, &send(ARGS, "")).await;
     let declined = back(&send(ARGS, ""), &state(&got), r#"{"action":"decline"}"#);
@@ -267,7 +263,7 @@ async fn a_prompt_that_was_not_shown_denies_nothing() {
     for (contract, answer) in
         [(HIGH, r#"{"action":"decline"}"#), (HIGH, r#"{"action":"cancel"}"#), (CRITICAL, r#"{"action":"decline"}"#)]
     {
-        let slow = ApprovalSettings { shown_after: Duration::from_secs(3600), ..held() };
+        let slow = ApprovalSettings { shown_after: HOUR, ..held() };
         let (stage, mut agent, got) = asked(contract, slow, BOTH).await;
         let id = stage.pending().await.id;
         let params = back(&send(ARGS, ""), &state(&got), answer);
@@ -372,7 +368,7 @@ async fn a_form_shows_what_is_there() {
 #[tokio::test]
 async fn a_server_s_own_request_gets_its_answer_too() {
     let question = r#"{"resultType":"input_required","inputRequests":{"approval":{"method":"elicitation/create","params":{"message":"Who?"}}},"requestState":"s\u00e9"}"#;
-    let script = crate::peer::Script::new(crate::peer::Speaks::Modern, &format!("[{}]", crate::asked::SEND));
+    let script = Script::new(Speaks::Modern, &format!("[{}]", SEND));
     let mut stage = Stage::with(script, HIGH, never_held()).await;
     let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
     let ours = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
@@ -409,7 +405,7 @@ async fn a_server_s_own_request_gets_its_answer_too() {
 async fn the_state_of_another_gateway_passes() {
     for (contract, rounds) in [("riskLevel: low", 1), (HIGH, 2)] {
         let foreign = "mcpproxy-approval.0123456789abcdef.sealed";
-        let script = crate::peer::Script::new(crate::peer::Speaks::Modern, &format!("[{}]", crate::asked::SEND));
+        let script = Script::new(Speaks::Modern, &format!("[{}]", SEND));
         let mut stage = Stage::with(script, contract, never_held()).await;
         let mut agent = Agent::at(&stage.rig, Way::Stateless, "a", "/mcp", FORM).await;
         let mut params = back(&send(ARGS, ""), foreign, APPROVE);

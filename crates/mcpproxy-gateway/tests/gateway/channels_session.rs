@@ -7,8 +7,8 @@ use mcpproxy_core::{ApprovalState, Assurance};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Events, Way, request_text};
-use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, held, send};
-use crate::peer::{Peer, Script, Speaks, text_result};
+use crate::asked::{ARGS, Got, HIGH, HOUR, SEND, Stage, files, held, send, without_account};
+use crate::peer::{Script, Speaks};
 use crate::rig::{Rig, within};
 
 const FORM: &str = r#"{"elicitation":{}}"#;
@@ -186,7 +186,7 @@ async fn a_form_that_is_answered_late_still_decides() {
 async fn a_client_that_declines_at_once_has_asked_nobody() {
     for way in WAYS {
         for (contract, capabilities) in [(HIGH, FORM), (CRITICAL, BOTH)] {
-            let slow = ApprovalSettings { shown_after: Duration::from_secs(3600), ..held() };
+            let slow = ApprovalSettings { shown_after: HOUR, ..held() };
             let stage = Stage::new(contract, slow).await;
             let mut call = Held::call(&stage, way, capabilities).await;
             call.question().await;
@@ -202,11 +202,7 @@ async fn a_client_that_declines_at_once_has_asked_nobody() {
 /// Without an account, only the form can decide. After it is declined unseen, waiting is in vain.
 #[tokio::test]
 async fn a_form_declined_at_once_ends_the_wait_if_there_is_no_account() {
-    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
-    script.call = |_| Some(text_result("sent"));
-    let peer = Peer::new(script).await;
-    let hour = Duration::from_secs(3600);
-    let rig = Rig::start(files(&peer, HIGH, ApprovalSettings { shown_after: hour, wait: hour, ..held() })).await;
+    let (_peer, rig) = without_account(HIGH, ApprovalSettings { shown_after: HOUR, wait: HOUR, ..held() }).await;
     let with_token = send(ARGS, "").replacen('{', r#"{"_meta":{"progressToken":"t"},"#, 1);
     for (way, params) in [(Way::Session, send(ARGS, "")), (Way::Line, with_token)] {
         let agent = Agent::at(&rig, way, &format!("{way:?}").to_lowercase(), "/mcp", FORM).await;
@@ -260,7 +256,7 @@ async fn the_first_decision_counts() {
 /// An open form does not extend the server's timeout.
 #[tokio::test]
 async fn an_open_form_does_not_keep_a_server_from_being_late() {
-    let mut script = crate::peer::Script::new(crate::peer::Speaks::Legacy, &format!("[{}]", crate::asked::SEND));
+    let mut script = Script::new(Speaks::Legacy, &format!("[{}]", SEND));
     script.call = |_| None;
     let stage = Stage::with(script, HIGH, held()).await;
     let files = files(&stage.peer, HIGH, held());

@@ -120,7 +120,7 @@ impl Ledger {
             committed: sender,
             now_ms,
         };
-        let writer = Mutex::new(Some(tokio::spawn(writer.run())));
+        let writer = Mutex::new(Some(spawn(writer)));
         Ok(Self { shared: Arc::new(Shared { queue, pulse, committed, verifier, interrupted, writer }) })
     }
 
@@ -255,6 +255,12 @@ fn waiter(wait_for: WaitFor) -> (Option<Waiter>, Option<oneshot::Receiver<Writte
             (Some(waiter), Some(written))
         }
     }
+}
+
+/// Starts the writer. A function of its own compiles it in this crate, and not in the program that polls
+/// [`Ledger::start`].
+fn spawn(writer: Writer) -> JoinHandle<Result<(), StoreError>> {
+    tokio::spawn(writer.run())
 }
 
 /// Checks that the database contains the newest signed position, with the signed hash.

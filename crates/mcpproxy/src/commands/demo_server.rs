@@ -16,6 +16,6 @@ pub(crate) struct DemoServer {
 pub(crate) async fn run(server: &DemoServer) -> anyhow::Result<Exit> {
     let demo = demo_server::Demo::new();
     let demo = if server.without_contracts { demo.without_contracts() } else { demo };
-    demo_server::serve_io(demo, tokio::io::stdin(), tokio::io::stdout()).await?;
+    demo_server::serve_standard(demo).await?;
     Ok(Exit::Done)
 }

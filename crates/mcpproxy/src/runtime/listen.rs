@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context as _;
 use mcpproxy_core::settings::{self, Settings};
+use mcpproxy_web::Listeners;
 use tokio::net::TcpListener;
 
-use super::http_server::Listeners;
 use crate::exit::{Exit, Failure};
 
 /// Attempts to find a port that is free on both loopback addresses.

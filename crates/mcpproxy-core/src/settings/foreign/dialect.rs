@@ -127,40 +127,34 @@ fn remove_repeated(members: &mut Vec<Member>, server: &str, warnings: &mut Warni
 
 /// Combines two values of a key that limits a server, so that the stricter one counts. Returns false for other keys.
 fn combine(first: &mut Member, second: &Member) -> bool {
-    let name = |node: &Node| match &node.value {
-        NodeValue::Text(name) => Some(name.clone()),
-        NodeValue::Null
-        | NodeValue::Bool(_)
-        | NodeValue::Number(_)
-        | NodeValue::Array(_)
-        | NodeValue::Object(_)
-        | NodeValue::Broken => None,
-    };
     match (first.name.as_str(), &mut first.node.value, &second.node.value) {
         ("enabled", NodeValue::Bool(is_enabled), NodeValue::Bool(other)) => *is_enabled &= other,
         ("exclude_tools", NodeValue::Array(tools), NodeValue::Array(more)) => tools.extend(more.iter().cloned()),
         ("include_tools", NodeValue::Array(tools), NodeValue::Array(others)) => {
-            let others: Vec<String> = others.iter().filter_map(name).collect();
-            tools.retain(|tool| name(tool).is_some_and(|tool| others.contains(&tool)));
+            let others: Vec<&str> = others.iter().filter_map(text).collect();
+            tools.retain(|tool| text(tool).is_some_and(|tool| others.contains(&tool)));
         }
         (_, _, _) => return false,
     }
     true
 }
 
-/// Replaces the name of an environment variable by a reference to it. Any other text could hold a reference of its own,
-/// such as `X} ${file:PATH`, so it has no effect.
-fn referring(scheme: &str, mut header: Member, (key, server): (&str, &str), warnings: &mut Warnings) -> Option<Member> {
-    let variable = match &header.node.value {
-        NodeValue::Text(variable) => Some(variable).filter(|variable| is_variable(variable)),
+fn text(node: &Node) -> Option<&str> {
+    match &node.value {
+        NodeValue::Text(text) => Some(text),
         NodeValue::Null
         | NodeValue::Bool(_)
         | NodeValue::Number(_)
         | NodeValue::Array(_)
         | NodeValue::Object(_)
         | NodeValue::Broken => None,
-    };
-    let Some(variable) = variable else {
+    }
+}
+
+/// Replaces the name of an environment variable by a reference to it. Any other text could hold a reference of its own,
+/// such as `X} ${file:PATH`, so it has no effect.
+fn referring(scheme: &str, mut header: Member, (key, server): (&str, &str), warnings: &mut Warnings) -> Option<Member> {
+    let Some(variable) = text(&header.node).filter(|variable| is_variable(variable)) else {
         warnings.add_key(header.position, key, server, NO_VARIABLE);
         return None;
     };

@@ -10,8 +10,9 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use mcpproxy_web::App;
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::App;
 
 /// Timeout for the head of the first request on a connection.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,7 +21,8 @@ const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Pause after a failed accept, for example when the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-pub(crate) struct HttpServer {
+/// Serves the routes until it is dropped or finished.
+pub struct HttpServer {
     listeners: Listeners,
     app: App,
     connections: GracefulShutdown,
@@ -28,9 +30,9 @@ pub(crate) struct HttpServer {
 
 /// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
 /// gateway to a browser.
-pub(crate) struct Listeners {
-    pub(crate) main: TcpListener,
-    pub(crate) twin: Option<TcpListener>,
+pub struct Listeners {
+    pub main: TcpListener,
+    pub twin: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -50,12 +52,12 @@ impl Listeners {
 }
 
 impl HttpServer {
-    pub(crate) fn new(listeners: Listeners, app: App) -> Self {
+    pub fn new(listeners: Listeners, app: App) -> Self {
         Self { listeners, app, connections: GracefulShutdown::new() }
     }
 
     /// Serves until dropped.
-    pub(crate) async fn run(&self) {
+    pub async fn run(&self) {
         loop {
             match self.listeners.accept().await {
                 Ok(stream) => self.serve(stream),
@@ -69,7 +71,7 @@ impl HttpServer {
     }
 
     /// Closes idle connections and waits for the answers of all others.
-    pub(crate) async fn finish(self) {
+    pub async fn finish(self) {
         drop(self.listeners);
         self.connections.shutdown().await;
     }
