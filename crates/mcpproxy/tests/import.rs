@@ -151,6 +151,7 @@ fn codex_is_imported_from_toml() {
     assert!(!text.contains("toml-secret"), "{text}");
     assert!(text.contains("Removed these 2 servers from HOME/.codex/config.toml.\n"), "{text}");
     assert!(text.contains("To restore that file: cp DATA/backups/import-codex-"), "{text}");
+    assert!(text.contains("\nThe backup has everything that the file had, secrets included.\n"), "{text}");
     // Now Codex has no servers at all, unless it is connected.
     let next = "Codex does not use mcpproxy yet. Connect it: mcpproxy --home DATA connect codex\n";
     assert!(text.ends_with(next), "{text}");

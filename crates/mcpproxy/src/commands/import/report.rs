@@ -182,11 +182,11 @@ impl<'p> Report<'p> {
         let count = plan.direct_paths().len();
         if let Some(backup) = &self.backup {
             let (backup, word) = (shell::plain_word(&shown(backup)), shell::plain_word(&shown(&plan.source.file.path)));
-            let mut removed =
-                format!("Removed {} from {file}.\nTo restore that file: cp {backup} {word}\n", these(count));
-            if self.has_secrets() {
-                removed.push_str("That backup still has the secrets. Delete it once everything works.\n");
-            }
+            let removed = format!(
+                "Removed {} from {file}.\nTo restore that file: cp {backup} {word}\nThe backup has everything that the \
+                 file had, secrets included.\n",
+                these(count)
+            );
             return removed + &self.next_step();
         }
         if self.has_removed || count == 0 {
