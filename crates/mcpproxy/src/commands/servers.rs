@@ -1,10 +1,12 @@
 //! `servers`: shows servers and edits them in the settings.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
-use mcpproxy_core::ServerName;
+use mcpproxy_core::settings::{server_keys, suggest_server_name};
+use mcpproxy_core::{ServerName, nearest};
 use serde_json::{Value, json};
 
 use crate::client::{Rest, state};
@@ -12,7 +14,7 @@ use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
-use crate::operator_files::edit::{self, Change};
+use crate::operator_files::edit::{self, Change, EditError};
 use crate::operator_files::settings_file;
 use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
@@ -42,7 +44,7 @@ Examples:
   mcpproxy servers logs github --lines 500")]
     Logs {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
         /// Maximum number of lines
         #[arg(long, value_name = "N", default_value_t = 100)]
@@ -54,7 +56,7 @@ Examples:
   mcpproxy servers restart github")]
     Restart {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Add a server to the settings, keeping comments and order
@@ -71,7 +73,7 @@ Examples:
   mcpproxy servers remove docs")]
     Remove {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Enable a disabled server
@@ -80,7 +82,7 @@ Examples:
   mcpproxy servers enable docs")]
     Enable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Disable a server, but keep it in the settings
@@ -89,7 +91,7 @@ Examples:
   mcpproxy servers disable docs")]
     Disable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
 }
@@ -102,7 +104,7 @@ Examples:
 )]
 pub(crate) struct Add {
     /// Name of the server: lower-case letters, digits, `-` and `_`
-    #[arg(value_parser = ServerName::parse)]
+    #[arg(value_parser = parse_new_name)]
     name: ServerName,
     /// URL of the server, for a server over HTTP
     #[arg(long, value_name = "URL", conflicts_with = "command")]
@@ -201,7 +203,7 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let path = home.settings();
     let done = Done::of(&change);
     let unused = write_change(home, name, change)?;
-    print(&format!("{} {name} in {}\n", done.as_str(), path.display()))?;
+    print(&format!("{}\n", done.sentence(name, &path)))?;
     tell_unused(home, &unused);
     if home.running()?.is_none() {
         let serve = home.command("mcpproxy", "serve");
@@ -226,8 +228,7 @@ fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         settings_file::check_shape(&path, text)?;
     }
     let done = Done::of(&change);
-    let edited =
-        edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let edited = edit::apply(text.as_deref(), name, change).map_err(|error| edit_failure(&error, text.as_deref()))?;
     let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
     let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
     // A mistake in another server is none of this change.
@@ -246,6 +247,17 @@ fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
     Ok(edit::unused_secrets(text.as_deref().unwrap_or_default(), &edited))
+}
+
+/// Names the server that was probably meant, if the settings have none with this name.
+fn edit_failure(error: &EditError, text: Option<&str>) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let EditError::Missing(name) = error else { return failure };
+    let keys = server_keys(text.unwrap_or_default());
+    match nearest(name.as_str(), keys.iter().map(|key| key.name.as_str())) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("list all servers with `mcpproxy servers list`"),
+    }
 }
 
 /// Names secrets that a removed server leaves behind. They may be the only copy, so they are not deleted.
@@ -277,12 +289,13 @@ impl Done {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    fn sentence(self, name: &ServerName, path: &Path) -> String {
+        let path = path.display();
         match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Enabled => "enabled",
-            Self::Disabled => "disabled",
+            Self::Added => format!("added {name} to {path}"),
+            Self::Removed => format!("removed {name} from {path}"),
+            Self::Enabled => format!("enabled {name} in {path}"),
+            Self::Disabled => format!("disabled {name} in {path}"),
         }
     }
 }
@@ -308,6 +321,14 @@ fn definition(add: Add) -> Value {
         members.insert(key.to_owned(), object(pairs));
     }
     server
+}
+
+/// Parses the name of a new server. Suggests one that fits.
+fn parse_new_name(text: &str) -> Result<ServerName, String> {
+    ServerName::parse(text).map_err(|_| {
+        let suggested = suggest_server_name(text).map(|name| format!(", such as `{name}`")).unwrap_or_default();
+        format!("a name has lower-case letters, digits, `-` and single `_`{suggested}")
+    })
 }
 
 /// Parses `NAME=VALUE`, or `NAME: VALUE` as in curl. A header name contains neither `=` nor `:`.
