@@ -129,6 +129,7 @@ impl Server {
             pid: state.pid,
             restarts: self.restarts.load(Ordering::Relaxed),
             hidden_tools: offers.hidden.clone(),
+            unchecked_tools: offers.unchecked(),
         }
     }
 

@@ -164,21 +164,26 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lists the titles of servers, and each server that has unusable tools with the first reason.
+/// Lists the titles of servers, and each server that has unusable or unchecked tools with the first reason.
 fn notes(servers: &[Value]) -> String {
     let title = |server: &Value| Some((member(server, "name"), line(server.get("title")?.as_str()?)));
     let titles = servers.iter().filter_map(title).filter(|(name, title)| name != title);
     let titles: String = titles.map(|(name, title)| format!("  {name}: {title}\n")).collect();
     let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles:\n{titles}") };
     for server in servers {
-        let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let Some(first) = hidden.first() else { continue };
-        let more =
-            if hidden.len() > 1 { format!(", and {} more (see -o json)", hidden.len() - 1) } else { String::new() };
-        let (name, reason) = (member(first, "name"), member(first, "reason"));
-        text.push_str(&format!("\n{}: tool {name} is not offered: {reason}{more}\n", member(server, "name")));
+        text.push_str(&note(server, "hidden_tools", "is not offered"));
+        text.push_str(&note(server, "unchecked_tools", "is offered, but its calls are not checked"));
     }
     text
+}
+
+/// Describes the first tool of a server in a list of tools with a reason, and counts the others.
+fn note(server: &Value, list: &str, what: &str) -> String {
+    let tools = server.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some(first) = tools.first() else { return String::new() };
+    let more = if tools.len() > 1 { format!(", and {} more (see -o json)", tools.len() - 1) } else { String::new() };
+    let (name, reason) = (member(first, "name"), member(first, "reason"));
+    format!("\n{}: tool {name} {what}: {reason}{more}\n", member(server, "name"))
 }
 
 /// Lists what may help servers that are not ready.
@@ -348,7 +353,23 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn tools_with_a_mistake_are_noted() {
+        let tool = |name: &str| json!({"name": name, "reason": "`inputSchema` is bad"});
+        let servers = [
+            json!({"name": "fine", "hidden_tools": [], "unchecked_tools": []}),
+            json!({"name": "odd", "hidden_tools": [tool("a")], "unchecked_tools": [tool("b"), tool("c")]}),
+        ];
+        assert_eq!(
+            notes(&servers),
+            "\nodd: tool a is not offered: `inputSchema` is bad\n\n\
+             odd: tool b is offered, but its calls are not checked: `inputSchema` is bad, and 1 more (see -o json)\n"
+        );
+    }
 
     #[test]
     fn headers_in_both_spellings() {
