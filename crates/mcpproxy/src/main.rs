@@ -19,6 +19,7 @@ mod runtime;
 mod terminal;
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -72,9 +73,23 @@ fn parse() -> Result<Cli, Exit> {
     Err(if error.use_stderr() { Exit::Usage } else { Exit::Done })
 }
 
+/// Sets the number of threads that serve calls. Read by tokio.
+const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
+
+/// The number of threads that serve calls, for a machine with this many cores.
+///
+/// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed over,
+/// and takes a core from the servers, the agents and the database on the same machine.
+fn threads_for(cores: usize) -> usize {
+    (cores / 4).max(1)
+}
+
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start threads")?;
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        threads.worker_threads(threads_for(std::thread::available_parallelism().map_or(1, NonZero::get)));
+    }
+    let runtime = threads.enable_all().build().context("could not start threads")?;
     let outcome = runtime.block_on(commands::run(cli));
     // A blocking read of standard input cannot be interrupted, so do not wait for it.
     runtime.shutdown_background();

@@ -154,7 +154,8 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
-            let reply = relayed(Box::pin(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"]))).await);
+            let reply =
+                relayed(Box::pin(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"]))).await);
             reply.map(|result| links::in_prompt(state, agent, server.name(), result))
         }
         ("resources/read", _) => {
@@ -165,8 +166,14 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
-                Box::pin(relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])))
-                    .await,
+                Box::pin(relay(
+                    &server,
+                    Relayed::ReadResource,
+                    vec![("uri", quote(own))],
+                    Some(own),
+                    &passage(&["uri"]),
+                ))
+                .await,
             );
             lists::read_result(reply, agent, server.name())
         }

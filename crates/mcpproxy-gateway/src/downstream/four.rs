@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::answer::error_result;
 use crate::message::{INVALID_PARAMS, Reply, RpcError, field};
+use crate::offload::offload;
 use crate::state::SharedState;
 use crate::views::{self, Detail};
 
@@ -163,6 +164,9 @@ pub(super) fn no_such_tool(name: &str) -> RpcError {
     )
 }
 
+/// A search reads about this much for each tool.
+const BYTES_PER_TOOL: usize = 16;
+
 /// Runs `retrieve_tools`: searches the tools that this agent may see.
 pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &str) -> Reply {
     let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
@@ -207,7 +211,9 @@ pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &
         }
     };
     let snapshot = state.snapshot.load();
-    let found = snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit);
+    let tools: usize = snapshot.offers.values().map(|offers| offers.tools.len()).sum();
+    let found =
+        offload(tools * BYTES_PER_TOOL, || snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit));
     let answer = views::answer(&found, detail, limit);
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{answer},\"isError\":false}}",
