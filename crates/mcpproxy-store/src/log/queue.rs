@@ -280,6 +280,11 @@ impl Queue {
         taken
     }
 
+    /// The number of operations that wait to be taken.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().operations.len()
+    }
+
     pub(crate) fn intake(&self) -> Intake {
         self.lock().intake
     }

@@ -50,6 +50,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// A database that has not responded by then counts as unreachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Times that the writer lets other tasks run before it takes the next batch.
+const GATHER_MAX: u32 = 16;
 /// Tries after the ledger was told to finish.
 const LAST_TRIES: u32 = 3;
 
@@ -97,9 +99,7 @@ impl Writer {
                 // Leftovers of a successful write are written at once.
                 None if !leftover.kept.is_empty() => self.queue.intake(),
                 None => {
-                    // Lets the callers that the last commit woke queue what they do next. Without this, the first of
-                    // them would get a commit of its own, and all others would wait for it.
-                    yield_now().await;
+                    self.gather().await;
                     self.queue.ready(Until::Due(self.keeper.due(&self.database))).await
                 }
             };
@@ -117,6 +117,19 @@ impl Writer {
                         return Err(error);
                     }
                 }
+            }
+        }
+    }
+
+    /// Lets the callers that the last commit woke queue what they do next, as long as more of them do. Without this,
+    /// the first of them would get a commit of its own, and all others would wait for it. There is no timer: a caller
+    /// that is alone is not delayed.
+    async fn gather(&self) {
+        for _ in 0..GATHER_MAX {
+            let before = self.queue.len();
+            yield_now().await;
+            if self.queue.len() == before {
+                return;
             }
         }
     }
