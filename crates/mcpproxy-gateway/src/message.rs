@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn requests_have_one_form() {
         let params = [("name", "\"t\""), ("a\"b", "{ \"x\" : 1.0 }")];
-        assert_eq!(request_of("7", "tools/call", &params), request("7", "tools/call", &object(params)));
+        assert_eq!(request_of("7", "prompts/get", &params), request("7", "prompts/get", &object(params)));
         assert_eq!(request_of("7", "ping", &[]), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#);
         assert_eq!(object_bytes(&[("a", "1"), ("b", "2")]), object([("a", "1"), ("b", "2")]).len() + 1);
     }
