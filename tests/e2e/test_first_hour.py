@@ -146,6 +146,10 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         assert "office is ready: 18 tools, " in added.stderr, added.stderr
         assert "nobody is asked before" in added.stderr
         assert f"contract draft office --to {gateway.home}/contracts/office.yaml" in added.stderr
+        told = "destructive tools run without asking; add contracts: mcpproxy contract draft office"
+        until(lambda: told in gateway.words(), SECONDS, "the terminal of the gateway says it too")
+        for command in ("status", "doctor"):
+            assert "destructive_unasked" in gateway.run(command).stdout
 
         # The demo stays until it is removed.
         assert gateway.servers()["demo"]["state"] == "ready"
@@ -154,6 +158,7 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         drafted = gateway.run("contract", "draft", "office", "--to", str(gateway.home / "contracts/office.yaml"))
         assert drafted.returncode == 0, drafted.stderr
         assert "nobody is asked" not in drafted.stderr and "office is ready: " in drafted.stderr
+        assert "destructive_unasked" not in gateway.run("status").stdout
         deleted = gateway.run("call", "tool-destructive", "office:delete_user", "--args", '{"userId": "u_ines"}')
         assert deleted.returncode == 4, deleted.stderr
 

@@ -221,10 +221,10 @@ fn status(record: &Record) -> String {
     }
 }
 
-/// Returns true for a step of an approval request that went well, such as `approval_requested`.
+/// Returns true for a step of an approval request, such as `approval_requested`. A prompt that failed is none.
 fn is_step(record: &Record) -> bool {
     let is_step = record.code.as_ref().is_some_and(|code| code.for_json().starts_with(STEP));
-    is_step && record.status == Status::Success
+    is_step && record.status != Status::Error
 }
 
 /// Returns an authentication event and its user: `login failed: anna`.
@@ -298,6 +298,7 @@ mod tests {
         let approval = |status: Status, code: &str| record(Kind::Approval, status, Some("drop"), Some(code), None);
         check(&approval(Status::Success, "approval_requested"), ("drop (approval)", "requested"));
         check(&approval(Status::Success, "approval_approved"), ("drop (approval)", "approved"));
+        check(&approval(Status::Refused, "approval_denied"), ("drop (approval)", "denied"));
         check(&approval(Status::Error, "approval_not_shown"), ("drop (not shown)", "error"));
         check(&approval(Status::Success, "grant_created"), ("drop (grant created)", "success"));
         let reload = |status: Status, message: &str| record(Kind::Settings, status, None, None, Some(message));
