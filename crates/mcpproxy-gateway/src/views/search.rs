@@ -4,7 +4,7 @@
 mod tests;
 
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::{Confidence, Keep, SearchHit, SearchResult, Tool, brief};
+use mcpproxy_core::{Brief, Confidence, Keep, SearchHit, SearchResult, Tool, brief};
 
 use super::contract::{annotations, tool_contract};
 use super::no_match::{self, Reader};
@@ -103,7 +103,11 @@ pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     let schema = tool.offered.field("inputSchema").unwrap_or("{}");
     let (words, annotations, schema) = match form {
         Form::Whole => (words.to_owned(), annotations(tool), schema.to_owned()),
-        Form::Brief(keep) => {
+        Form::Brief(Keep::Meaning) => {
+            let Brief { description, schema } = tool.brief().clone();
+            (description, brief_annotations(tool), schema)
+        }
+        Form::Brief(keep @ (Keep::Conditions | Keep::Arguments | Keep::Required)) => {
             let brief = brief(words, schema, keep);
             (brief.description, brief_annotations(tool), brief.schema)
         }
