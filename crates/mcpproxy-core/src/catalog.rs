@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::brief::{Brief, Keep, brief};
 use crate::contract::{Contracts, Effective};
 use crate::json::canonical;
 use crate::policy::{Policies, Subject, ToolPolicies};
@@ -71,6 +72,8 @@ pub struct Tool {
     /// Compiled on first use: most tools are listed and never called.
     input: OnceLock<Option<Schema>>,
     output: OnceLock<Option<Schema>>,
+    /// Made by the first search that finds the tool.
+    brief: OnceLock<Brief>,
 }
 
 impl Catalog {
@@ -195,8 +198,8 @@ impl Shelf {
 impl Tool {
     fn new(offered: Arc<Offered>, contract: Arc<Effective>, policies: &Policies) -> Self {
         let (name, hints) = (offered.name.clone(), offered.hints);
-        let (input, output) = (OnceLock::new(), OnceLock::new());
-        let mut tool = Self { name, hints, offered, contract, policies: None, input, output };
+        let (input, output, brief) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let mut tool = Self { name, hints, offered, contract, policies: None, input, output, brief };
         tool.policies = policies.for_tool(tool.subject());
         tool
     }
@@ -224,6 +227,15 @@ impl Tool {
 
     pub fn output_schema(&self) -> Option<&Schema> {
         self.output.get_or_init(|| self.own_schema("outputSchema")).as_ref()
+    }
+
+    /// Returns the shortened description and schema with their whole meaning, as most searches show them. Shortening a
+    /// schema takes as long as finding the tool, so it is done once.
+    pub fn brief(&self) -> &Brief {
+        self.brief.get_or_init(|| {
+            let schema = self.offered.field("inputSchema").unwrap_or("{}");
+            brief(self.offered.description.for_json(), schema, Keep::Meaning)
+        })
     }
 
     /// Returns true if the server's own schema allows no such argument.

@@ -5,7 +5,7 @@
 //!
 //! `Index::find` has five steps:
 //! 1. If the query is the name of a tool, that tool comes first (`Index::named`).
-//! 2. `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
+//! 2. `typos` corrects misspelled words, and `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
 //! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
 //! 4. `rank` computes seven features of each candidate, and one score from them.
 //! 5. `diverse` moves copies of one tool on several servers to the end. If even the best tool is below the floor, a few
@@ -21,7 +21,8 @@
 //!
 //! Invariants:
 //! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
-//! - A server cannot change the score of another server's tool, except through the rarity of words.
+//! - A server cannot change the score of another server's tool, except through the rarity of words and by having a word
+//!   that otherwise counts as misspelled.
 //! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).
 //! - The same catalog and query give the same results, in the same order.
 
@@ -33,12 +34,15 @@ mod parts;
 mod query;
 mod rank;
 mod section;
+mod spelling;
 mod stem;
 mod synonyms;
 mod table;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod typos;
+mod vocabulary;
 mod wordpiece;
 mod words;
 
@@ -236,7 +240,8 @@ impl Index {
     /// Returns the tools that fit a query by words and meaning, best first. If none does, returns a few guesses.
     fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Ranked, Option<Doubt>), NoMatch> {
         let index = &self.merged;
-        let query = Query::read(query, index);
+        let mended = typos::mend(query, index, visible);
+        let query = Query::read(&mended, index);
         if query.words.is_empty() {
             return Err(NoMatch::NoWords);
         }
@@ -263,7 +268,8 @@ impl Index {
     /// Returns the candidates for a query with their features. The weights are learned from these.
     pub fn candidates(&self, query: &str, scope: &Scope) -> Vec<(Arc<Tool>, Features)> {
         let visible = VisibleTools::of(&self.merged, scope, None);
-        let query = Query::read(query, &self.merged);
+        let mended = typos::mend(query, &self.merged, &visible);
+        let query = Query::read(&mended, &self.merged);
         let all = self.weighed(&query, &visible);
         all.into_iter()
             .filter_map(|(tool, features)| Some((Arc::clone(self.merged.tools.get(tool as usize)?), features)))

@@ -221,8 +221,7 @@ pub(crate) struct Server {
     restarts: u64,
     /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
-    /// Tools that agents can call, but whose own schema is not valid JSON Schema. Only the server checks arguments or
-    /// results. A schema in a contract still applies.
+    /// Tools whose own schema is not valid JSON Schema. Agents can call them, and only the server checks the calls.
     unchecked_tools: Vec<UncheckedTool>,
 }
 

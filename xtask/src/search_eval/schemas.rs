@@ -14,7 +14,7 @@ pub(super) fn mended(schema: &Value) -> Value {
 }
 
 fn is_usable(schema: &Value) -> bool {
-    schema.is_object() && Schema::inspect(&schema.to_string()).is_ok()
+    schema.is_object() && Schema::inspect(&schema.to_string()).is_ok_and(|mistake| mistake.is_none())
 }
 
 /// Repairs a type: `float` is a type of programming languages, and `date (yyyy-mm-dd)` is a description.

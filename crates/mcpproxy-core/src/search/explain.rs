@@ -7,6 +7,7 @@ use crate::search::merged::MergedIndex;
 use crate::search::query::{Query, QueryWord};
 use crate::search::rank::{self, SAME_SENSE, WordProbe};
 use crate::search::texts::Texts;
+use crate::search::typos;
 use crate::search::words::{StemmedWord, compounds, is_stop_word, words};
 use crate::search::{Field, FieldMatch, Index, ScoreExplanation, WordMatch};
 use crate::{Scope, ServerName, ToolName, Untrusted};
@@ -25,7 +26,8 @@ impl Index {
         let number = index.server(name.server()).filter(|server| visible.sees(*server))?;
         let tool = index.named(name.tool()).find(|tool| index.server_of(*tool) == number as usize)?;
         let is_named = self.named(query, &visible) == Some(tool);
-        let query = Query::read(query, index);
+        let mended = typos::mend(query, index, &visible);
+        let query = Query::read(&mended, index);
         if query.words.is_empty() {
             return Some(ScoreExplanation { is_named, ..ScoreExplanation::default() });
         }

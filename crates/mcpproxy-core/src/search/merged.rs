@@ -5,6 +5,7 @@
 //! it cheap to count only what an agent may see.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,9 +13,10 @@ use std::sync::Arc;
 use crate::ServerName;
 use crate::catalog::Tool;
 use crate::search::section::{self, Entry, ServerSection};
+use crate::search::spelling::SpellingList;
 use crate::search::synonyms::{self, Sense};
 use crate::search::table::{self, Vector, raised};
-use crate::search::words;
+use crate::search::{vocabulary, words};
 
 /// Dimensions for the scan of all tools and for comparing words. The table has its most telling dimensions first.
 pub(super) const SCAN_DIMENSIONS: usize = 64;
@@ -28,7 +30,9 @@ pub(super) struct MergedIndex {
     /// Number of tools of each server.
     pub(super) sizes: Vec<f32>,
     server_of: Vec<u32>,
-    words: HashMap<Box<str>, u32>,
+    words: WordNumbers,
+    /// The words by their spelling, to correct typing mistakes.
+    spelling: SpellingList,
     pub(super) meanings: Vec<WordMeaning>,
     /// The tools that have each word, sorted.
     pub(super) postings: PackedLists<Posting>,
@@ -108,6 +112,61 @@ impl<T> PackedLists<T> {
     }
 }
 
+/// The stems of all words, and the number of each. All texts are in one allocation, and the hash table has only
+/// numbers: with a map of texts, words would be the largest part of an index.
+#[derive(Debug, Default)]
+struct WordNumbers {
+    text: String,
+    /// The end of each stem in the text.
+    ends: Vec<u32>,
+    /// A word in each slot, or `u32::MAX`. At most half of the slots are taken.
+    slots: Vec<u32>,
+    /// Keyed at random, because servers choose the words.
+    hasher: RandomState,
+}
+
+const SLOTS_MIN: usize = 64;
+
+impl WordNumbers {
+    fn stem(&self, word: u32) -> &str {
+        let end = |word: u32| self.ends.get(word as usize).map_or(0, |end| *end as usize);
+        self.text.get(word.checked_sub(1).map_or(0, end)..end(word)).unwrap_or_default()
+    }
+
+    fn find(&self, stem: &str) -> Option<u32> {
+        self.position(stem).and_then(|at| self.slots.get(at)).copied().filter(|word| *word != u32::MAX)
+    }
+
+    /// Returns the slot of a stem, or the free slot where it belongs.
+    fn position(&self, stem: &str) -> Option<usize> {
+        let first = self.hasher.hash_one(stem) as usize;
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut at = (0..self.slots.len()).map(|step| first.wrapping_add(step) & mask);
+        at.find(|at| self.slots.get(*at).is_some_and(|word| *word == u32::MAX || self.stem(*word) == stem))
+    }
+
+    /// Adds a stem that is not there yet.
+    fn add(&mut self, stem: &str) -> u32 {
+        let word = self.ends.len() as u32;
+        self.text.push_str(stem);
+        self.ends.push(self.text.len() as u32);
+        if self.ends.len() * 2 > self.slots.len() {
+            self.slots = vec![u32::MAX; (self.slots.len() * 2).max(SLOTS_MIN)];
+            (0..=word).for_each(|word| self.place(word));
+        } else {
+            self.place(word);
+        }
+        word
+    }
+
+    fn place(&mut self, word: u32) {
+        let at = self.position(self.stem(word));
+        if let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) {
+            *slot = word;
+        }
+    }
+}
+
 impl ServerShare {
     /// Returns the range of postings of each server.
     pub(super) fn places(shares: &[Self]) -> impl Iterator<Item = (u32, Range<usize>)> {
@@ -151,6 +210,8 @@ impl MergedIndex {
         merged.groups =
             synonyms::stems().iter().map(|stems| stems.iter().filter_map(|stem| merged.word(stem)).collect()).collect();
         merged.names.sort_unstable();
+        merged.spelling =
+            SpellingList::of((0..merged.meanings.len() as u32).map(|word| (word, merged.words.stem(word))));
         merged
     }
 
@@ -158,12 +219,11 @@ impl MergedIndex {
     fn take_words(&mut self, section: &ServerSection, before: &Self, postings: &mut Vec<Vec<Posting>>) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(section.stems.len());
         for stem in &section.stems {
-            let known = self.words.get(stem.as_ref()).copied();
+            let known = self.words.find(stem);
             numbers.push(known.unwrap_or_else(|| {
-                let number = self.meanings.len() as u32;
-                self.words.insert(stem.clone(), number);
+                let number = self.words.add(stem);
                 let meaning = before.word(stem).and_then(|word| before.meanings.get(word as usize)).copied();
-                self.meanings.push(meaning.unwrap_or_else(|| WordMeaning::of(stem, table::form(stem))));
+                self.meanings.push(meaning.unwrap_or_else(|| WordMeaning::of(stem, vocabulary::form(stem))));
                 postings.push(Vec::new());
                 number
             }));
@@ -203,7 +263,15 @@ impl MergedIndex {
     }
 
     pub(super) fn word(&self, stem: &str) -> Option<u32> {
-        self.words.get(stem).copied()
+        self.words.find(stem)
+    }
+
+    pub(super) fn stem(&self, word: u32) -> &str {
+        self.words.stem(word)
+    }
+
+    pub(super) fn spelling(&self) -> &SpellingList {
+        &self.spelling
     }
 
     /// Returns the words of a group of synonyms.

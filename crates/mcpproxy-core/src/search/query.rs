@@ -37,7 +37,7 @@ pub(super) struct QueryWord<'a> {
 
 impl<'a> Query<'a> {
     pub(super) fn read(text: &'a str, index: &MergedIndex) -> Self {
-        let text = text.get(..text.floor_char_boundary(QUERY_MAX_BYTES)).unwrap_or_default();
+        let text = shortened(text);
         let meaning = meaning(text);
         let parts = |parts: &[&str]| match parts {
             [] | [_] => Vec::new(),
@@ -64,6 +64,11 @@ impl Query<'_> {
             (clauses, _) => clauses,
         }
     }
+}
+
+/// Cuts a query to its maximum length.
+pub(super) fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(QUERY_MAX_BYTES)).unwrap_or_default()
 }
 
 fn meaning(text: &str) -> Option<Vector> {
@@ -95,7 +100,7 @@ fn query_words<'a>(all: &[StemmedWord<'a>], index: &MergedIndex) -> Vec<QueryWor
 const COMPOUND_BYTES: RangeInclusive<usize> = 6..=24;
 
 /// Finds two or three neighbouring words that a tool writes as one.
-fn compounds(all: &[StemmedWord<'_>], index: &MergedIndex) -> Vec<(Range<usize>, u32)> {
+pub(super) fn compounds(all: &[StemmedWord<'_>], index: &MergedIndex) -> Vec<(Range<usize>, u32)> {
     let mut found = Vec::new();
     let mut joined = String::new();
     for start in 0..all.len() {
@@ -121,7 +126,7 @@ fn telling(text: &str, words: &[StemmedWord<'_>]) -> Vec<usize> {
 }
 
 /// Returns the offset of a part of a text.
-fn start(text: &str, part: &str) -> usize {
+pub(super) fn start(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 

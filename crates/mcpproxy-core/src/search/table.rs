@@ -1,16 +1,13 @@
 //! Word meanings: a table with a vector for every token, and the vector of a text as their mean.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::LazyLock;
+use std::hash::Hasher;
 
+use super::vocabulary::TABLE;
 use super::wordpiece;
-use super::words::stemmed;
 
 /// Dimensions of a vector. The first 128 or 64 can be used alone.
 pub(crate) const DIMENSIONS: usize = 256;
 
-static VOCABULARY: &str = include_str!("../../data/search/vocab.txt");
 static VECTORS: &[u8] = include_bytes!("../../data/search/vectors.i8");
 static SCALES: &[u8] = include_bytes!("../../data/search/scales.f32");
 
@@ -49,24 +46,6 @@ pub(crate) fn word_row<const N: usize>(word: &str) -> Option<([i8; N], f32)> {
     let values = sum.map(|value| nearest(value / largest * f32::from(i8::MAX)));
     Some((values, scale_to_one(&values)))
 }
-
-/// Returns the shortest word of the table with a stem, or the stem itself. The catalog is not used for this, so that
-/// one server's words cannot change the meaning of another's.
-pub(crate) fn form(stem: &str) -> &str {
-    FORMS.get(stem).copied().unwrap_or(stem)
-}
-
-static FORMS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
-    let mut forms: HashMap<String, &'static str> = HashMap::with_capacity(TOKENS);
-    let is_word = |token: &&str| token.bytes().all(|byte| byte.is_ascii_lowercase());
-    for token in VOCABULARY.lines().filter(is_word) {
-        let form = forms.entry(stemmed(token).into_owned()).or_insert(token);
-        if token.len() < form.len() {
-            *form = token;
-        }
-    }
-    forms
-});
 
 /// Scales a vector to length 1. Returns `None` for a zero vector.
 pub(crate) fn unit(vector: &[f32; DIMENSIONS]) -> Option<[f32; DIMENSIONS]> {
@@ -159,43 +138,6 @@ impl<const N: usize> Probe<N> {
     }
 }
 
-/// The vocabulary: the number of each token.
-pub(crate) struct TokenTable {
-    starts: Tokens,
-    /// Without their `##`.
-    continuations: Tokens,
-    /// Length of the longest token in bytes.
-    pub(crate) longest: usize,
-}
-
-type Tokens = HashMap<&'static str, u32, BuildHasherDefault<Fnv>>;
-
-pub(super) static TABLE: LazyLock<TokenTable> = LazyLock::new(TokenTable::read);
-
-impl TokenTable {
-    fn read() -> Self {
-        let mut starts = Tokens::with_capacity_and_hasher(TOKENS, BuildHasherDefault::default());
-        let mut continuations = Tokens::with_capacity_and_hasher(TOKENS / 4, BuildHasherDefault::default());
-        let mut longest = 0;
-        for (token, number) in VOCABULARY.lines().zip(0..) {
-            match token.strip_prefix("##") {
-                Some(rest) if !rest.is_empty() => continuations.insert(rest, number),
-                _ => starts.insert(token, number),
-            };
-            longest = longest.max(token.len());
-        }
-        Self { starts, continuations, longest }
-    }
-
-    pub(crate) fn start(&self, text: &str) -> Option<u32> {
-        self.starts.get(text).copied()
-    }
-
-    pub(crate) fn continuation(&self, text: &str) -> Option<u32> {
-        self.continuations.get(text).copied()
-    }
-}
-
 fn row(token: u32) -> Option<(&'static [u8; DIMENSIONS], f32)> {
     let token = usize::try_from(token).ok()?;
     let (rows, _) = VECTORS.as_chunks::<DIMENSIONS>();
@@ -236,8 +178,7 @@ mod tests {
 
     #[test]
     fn a_row_for_every_token() {
-        assert_eq!(VOCABULARY.lines().count(), TOKENS);
-        assert_eq!(TABLE.starts.len() + TABLE.continuations.len(), TOKENS, "no token twice");
+        assert_eq!(TABLE.len(), TOKENS);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod explain;
 mod fields;
-mod guards;
+pub(super) mod guards;
 mod hidden;
 mod named;
 mod stuffing;
@@ -18,11 +18,11 @@ use crate::contract::Contracts;
 use crate::{Scope, ServerName};
 
 /// Returns a tool as its server would list it.
-fn tool(name: &str, description: &str) -> Value {
+pub(super) fn tool(name: &str, description: &str) -> Value {
     json!({ "name": name, "description": description, "inputSchema": {} })
 }
 
-fn server(name: &str) -> ServerName {
+pub(super) fn server(name: &str) -> ServerName {
     ServerName::parse(name).unwrap()
 }
 
@@ -43,23 +43,23 @@ fn catalog_with(tools: &[(&str, Value)], contracts: &str) -> Catalog {
     Catalog::default().next(offers, &Arc::new(contracts), &Arc::default())
 }
 
-fn catalog(tools: &[(&str, Value)]) -> Catalog {
+pub(super) fn catalog(tools: &[(&str, Value)]) -> Catalog {
     catalog_with(tools, "[]")
 }
 
-fn only(servers: &[&str]) -> Scope {
+pub(super) fn only(servers: &[&str]) -> Scope {
     Scope { servers: Some(servers.iter().map(|name| server(name)).collect()), ..Scope::everything() }
 }
 
-fn find(index: &Index, query: &str, limit: usize) -> SearchResult {
+pub(super) fn find(index: &Index, query: &str, limit: usize) -> SearchResult {
     index.find(query, &Scope::everything(), None, limit)
 }
 
 /// Returns names and exact scores.
-fn exact(found: &SearchResult) -> Vec<(String, u32)> {
+pub(super) fn exact(found: &SearchResult) -> Vec<(String, u32)> {
     found.hits.iter().map(|hit| (hit.tool.name.to_string(), hit.score.to_bits())).collect()
 }
 
-fn names(found: &SearchResult) -> Vec<String> {
+pub(super) fn names(found: &SearchResult) -> Vec<String> {
     found.hits.iter().map(|hit| hit.tool.name.to_string()).collect()
 }

@@ -5,7 +5,7 @@ use std::iter;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
 
-use super::table::TokenTable;
+use super::vocabulary::{Place, TokenTable};
 
 /// Longer words have no tokens, as in BERT.
 const WORD_MAX_CHARS: usize = 100;
@@ -31,26 +31,16 @@ fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
     }
     let before = tokens.len();
     let mut rest = word;
-    let mut is_start = true;
+    let mut place = Place::Start;
     while !rest.is_empty() {
-        let token = lengths(rest, table.longest).find_map(|length| {
-            let piece = rest.get(..length)?;
-            let token = if is_start { table.start(piece) } else { table.continuation(piece) };
-            Some((token?, length))
-        });
-        let Some((token, length)) = token else {
+        let Some((token, length)) = table.longest(place, rest) else {
             tokens.truncate(before);
             return;
         };
         tokens.push(token);
         rest = rest.get(length..).unwrap_or_default();
-        is_start = false;
+        place = Place::Later;
     }
-}
-
-/// Returns the possible lengths of a prefix, the longest first.
-fn lengths(text: &str, longest: usize) -> impl Iterator<Item = usize> {
-    (1..=text.len().min(longest)).rev().filter(|length| text.is_char_boundary(*length))
 }
 
 /// Returns the text up to the next punctuation character, or that character.
@@ -127,7 +117,7 @@ fn is_punctuation(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::table::TABLE;
+    use crate::search::vocabulary::TABLE;
 
     /// Real descriptions and texts of unusual characters, with the tokens of the reference implementation.
     #[test]

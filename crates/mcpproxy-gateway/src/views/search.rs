@@ -4,7 +4,7 @@
 mod tests;
 
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::{Confidence, Keep, SearchHit, SearchResult, Tool, brief};
+use mcpproxy_core::{Brief, Confidence, Keep, SearchHit, SearchResult, Tool, brief};
 
 use super::contract::{annotations, tool_contract};
 use super::no_match::{self, Reader};
@@ -100,11 +100,15 @@ fn frame(tools: &str, note: Option<&str>, usage: &str) -> String {
 pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     let tool = &hit.tool;
     let words = tool.offered.description.for_json();
-    let schema = tool.offered.field("inputSchema").unwrap_or("{}");
+    let whole_schema = || tool.offered.field("inputSchema").unwrap_or("{}");
     let (words, annotations, schema) = match form {
-        Form::Whole => (words.to_owned(), annotations(tool), schema.to_owned()),
-        Form::Brief(keep) => {
-            let brief = brief(words, schema, keep);
+        Form::Whole => (words.to_owned(), annotations(tool), whole_schema().to_owned()),
+        Form::Brief(Keep::Meaning) => {
+            let Brief { description, schema } = tool.brief().clone();
+            (description, brief_annotations(tool), schema)
+        }
+        Form::Brief(keep @ (Keep::Conditions | Keep::Arguments | Keep::Required)) => {
+            let brief = brief(words, whole_schema(), keep);
             (brief.description, brief_annotations(tool), brief.schema)
         }
     };

@@ -12,7 +12,7 @@ use crate::search::{GUESSES_MAX, Index, NoMatch};
 use crate::{Scope, ServerName};
 
 /// Tools of an office, on several servers.
-pub(super) fn office() -> Vec<(&'static str, Value)> {
+pub(in crate::search) fn office() -> Vec<(&'static str, Value)> {
     vec![
         ("mail", tool("send_email", "Send an email to one or more people.")),
         ("mail", tool("search_inbox", "Search the inbox for messages.")),
