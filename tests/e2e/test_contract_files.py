@@ -278,6 +278,45 @@ def test_bombs_of_a_server_hide_their_tools_alone(tmp_path: Path) -> None:
         assert time.monotonic() - began < CALL_SECONDS
 
 
+def test_a_tool_with_an_invalid_schema_is_offered_and_not_checked(tmp_path: Path) -> None:
+    """Some real servers write `"type": "float"`. Their tools work, and the operator is told."""
+    price = {"type": "object", "properties": {"price": {"type": "float"}}, "required": ["price"]}
+    tools = [
+        {"name": "buy_stock", "description": "Buys a stock at a price.", "inputSchema": price},
+        {"name": "sell_stock", "description": "Sells a stock.", "inputSchema": {"type": "object", "required": ["id"]}},
+    ]
+    offered = tmp_path / "tools.json"
+    offered.write_text(json.dumps(tools))
+    server = {"command": peers.PYTHON, "args": [str(peers.HERE / "offer_server.py"), str(offered)]}
+    with Gateway(tmp_path / "home", {"mcpServers": {"desk": server}}) as gateway:
+        status = gateway.servers()["desk"]
+        reason = "`/properties/price/type` must be a JSON type or an array of them"
+        reason = f"`inputSchema` is not valid JSON Schema: {reason}"
+        assert (status["tools"], status["hidden_tools"]) == (2, [])
+        assert status["unchecked_tools"] == [{"name": "buy_stock", "reason": reason}]
+        listed = gateway.run("servers", "list").stdout
+        assert f"desk: tool buy_stock is offered, but its calls are not checked: {reason}\n" in listed
+
+        wire = Wire(gateway.mcp, gateway.token, MODERN)
+        found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "buy a stock"}})
+        assert found["structuredContent"]["tools"][0]["name"] == "desk:buy_stock"
+        direct = Wire(gateway.server_url("desk"), gateway.token, MODERN).ask("tools/list")["tools"]
+        assert [tool["inputSchema"] for tool in direct] == [tool["inputSchema"] for tool in tools]
+        # The schema of one tool is not used. That of the other still is.
+        assert code(ask(wire, "write", "desk:buy_stock", {"price": 1.5})) == "ok"
+        assert code(ask(wire, "write", "desk:buy_stock", {})) == "ok"
+        assert code(ask(wire, "write", "desk:sell_stock", {})) == "invalid_arguments"
+
+        # A contract checks what the server's schema cannot.
+        number = json.dumps({"required": ["price"], "properties": {"price": {"type": "number"}}})
+        gateway.write("contracts/desk.yaml", f"tool: desk:buy_stock\ninputSchema: {number}\n")
+        bought = lambda arguments: code(ask(wire, "write", "desk:buy_stock", arguments))  # noqa: E731
+        until(lambda: bought({"price": "a lot"}) == "invalid_arguments", SECONDS, "the contract is loaded")
+        assert bought({"price": 1.5}) == "ok"
+        gateway.write("contracts/desk.yaml", "tool: desk:buy_stock\nriskLevel: forbidden\n")
+        until(lambda: bought({"price": 1.5}) == "tool_not_found", SECONDS, "the tool is forbidden")
+
+
 def nested(depth: int) -> dict[str, Any]:
     inner: dict[str, Any] = {"type": "string"}
     for _ in range(depth):

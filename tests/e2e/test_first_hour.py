@@ -170,7 +170,7 @@ def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write
         added = gateway.run_with({}, "servers", "add", "hints", "--", *command)
         assert added.returncode == 0, added.stderr
         # `none` and `not_destructive`; all others have a hint that decides.
-        assert "2 tools have no annotations, so agents can call them as reads." in added.stderr, added.stderr
+        assert "2 tools have no `readOnlyHint`, so agents can call them as reads." in added.stderr, added.stderr
         assert hint in added.stderr and str(gateway.home / "mcp_config.json") in added.stderr
         assert gateway.servers()["hints"]["unannotated_tools"] == 2
         assert gateway.run("call", "tool-read", "hints:none").returncode == 0
@@ -180,7 +180,7 @@ def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write
         gateway.write_settings(json.dumps(strict))
         again = gateway.run("servers", "enable", "hints")
         assert again.returncode == 0 and "hints is ready: " in again.stderr, again.stderr
-        assert "no annotations" not in again.stderr
+        assert "no `readOnlyHint`" not in again.stderr
         assert gateway.servers()["hints"]["unannotated_tools"] == 0
         refused = gateway.run("call", "tool-read", "hints:none")
         assert refused.returncode == 3 and "tool-write" in refused.stderr, refused.stderr

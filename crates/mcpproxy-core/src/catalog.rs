@@ -39,7 +39,7 @@ use crate::policy::{Policies, Subject, ToolPolicies};
 use crate::schema::{Problem, Schema};
 use crate::{Digest, Hints, RiskLevel, Scope, ServerName, ToolName, Variant};
 
-pub use offered::{Offer, Offered, ToolError};
+pub use offered::{Offer, Offered, SchemaMistake, ToolError};
 use parameters::Parameters;
 
 /// All tools of all servers. A tool that is not here does not exist for agents.
@@ -216,7 +216,8 @@ impl Tool {
         self.policies.as_ref()
     }
 
-    /// Returns the server's own schema for arguments. A tool with an unusable schema is not in the catalog.
+    /// Returns the server's own schema for arguments, or `None` if it is not valid JSON Schema. Then only the server and
+    /// the contract check arguments. A tool whose schema is beyond the limits is not in the catalog.
     pub fn input_schema(&self) -> Option<&Schema> {
         self.input.get_or_init(|| self.own_schema("inputSchema")).as_ref()
     }

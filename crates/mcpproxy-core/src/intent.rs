@@ -72,16 +72,21 @@ const INTENT_FIELDS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"
 
 /// Reads the parameters of one of the three variants. `parameters` has passed the strict reader.
 pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<Declared, Denial> {
-    let fields = members(parameters).ok_or(Denial::BadField { field: "arguments", expected: "an object" })?;
-    mistakes::agree(&fields)?;
-    known_fields(&fields, &FIELDS, FieldsOf::Call)?;
-    let name = match field(&fields, "name") {
+    declare_members(variant, members(parameters).as_ref(), two_key)
+}
+
+/// Does the same for parameters that were split already. `None` stands for parameters that are no object.
+pub fn declare_members(variant: Variant, fields: Option<&Members<'_>>, two_key: TwoKey) -> Result<Declared, Denial> {
+    let fields = fields.ok_or(Denial::BadField { field: "arguments", expected: "an object" })?;
+    mistakes::agree(fields)?;
+    known_fields(fields, &FIELDS, FieldsOf::Call)?;
+    let name = match field(fields, "name") {
         None => return Err(Denial::BadField { field: "name", expected: "given, as \"server:tool\"" }),
         Some(text) => string_value(text).ok_or(Denial::BadField { field: "name", expected: "a string" })?,
     };
     let name = ToolName::parse(&name).map_err(Denial::InvalidToolName)?;
-    let arguments = Arguments::of(&fields)?;
-    let spoken = Spoken::of(&fields)?;
+    let arguments = Arguments::of(fields)?;
+    let spoken = Spoken::of(fields)?;
     let declared = spoken.operation.as_deref().map(operation).transpose()?;
     let sensitivity = spoken.sensitivity.as_deref().map(Sensitivity::parse).transpose()?;
     if spoken.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX_CHARS) {
@@ -89,9 +94,9 @@ pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<De
     }
     second_key(variant, declared, spoken.is_given, two_key)?;
     let intent = Intent { variant, sensitivity, reason: spoken.reason.map(Untrusted::new) };
-    let mode = Mode::of(&fields)?;
-    let idempotency_key = field(&fields, "idempotency_key").map(idempotency_key).transpose()?;
-    let approval = field(&fields, "approval_id").map(approval_id).transpose()?;
+    let mode = Mode::of(fields)?;
+    let idempotency_key = field(fields, "idempotency_key").map(idempotency_key).transpose()?;
+    let approval = field(fields, "approval_id").map(approval_id).transpose()?;
     Ok(Declared { name, intent, arguments, attached: Attached::default(), mode, idempotency_key, approval })
 }
 

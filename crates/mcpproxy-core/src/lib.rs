@@ -33,7 +33,7 @@ pub use agent::{Agent, Scope};
 pub use approval::{Approval, ApprovalId, ApprovalRef, ApprovalState, Assurance, Binding, Digest};
 pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
-pub use catalog::{Catalog, Changed, Offer, Offered, Tool, ToolError};
+pub use catalog::{Catalog, Changed, Offer, Offered, SchemaMistake, Tool, ToolError};
 pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,
@@ -45,7 +45,7 @@ pub use error_code::ErrorCode;
 pub use file::{JSONC, Mistake};
 pub use hidden::{Hidden, Parts, below};
 pub use hints::Hints;
-pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, understand};
+pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, declare_members, understand};
 pub use json::canonical;
 pub use limits::Limits;
 pub use mask::{Masked, Pointer, PointerError, mask};

@@ -54,7 +54,7 @@ pub struct Masked<'t> {
     text: Cow<'t, str>,
 }
 
-impl Masked<'_> {
+impl<'t> Masked<'t> {
     /// Returns the masked text.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -63,6 +63,11 @@ impl Masked<'_> {
     /// Returns the masked text as an owned string.
     pub fn into_owned(self) -> String {
         self.text.into_owned()
+    }
+
+    /// Returns the masked text, borrowed if nothing was masked.
+    pub fn into_cow(self) -> Cow<'t, str> {
+        self.text
     }
 
     /// Returns `true` if anything was masked.

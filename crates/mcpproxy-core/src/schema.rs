@@ -96,10 +96,35 @@ pub enum SchemaError {
     Invalid(String),
 }
 
+impl SchemaError {
+    /// Returns `true` if the schema is not valid JSON Schema. `false` means that it is too large, endless, or refers to
+    /// another document.
+    pub(crate) fn is_invalid(&self) -> bool {
+        match self {
+            Self::Keyword { .. }
+            | Self::DanglingReference(_)
+            | Self::Pattern(_)
+            | Self::UnknownKeyword { .. }
+            | Self::Invalid(_) => true,
+            Self::NotASchema
+            | Self::TooLong(_)
+            | Self::TooDeep
+            | Self::TooManyParts
+            | Self::TooManyPatterns
+            | Self::TooManyPaths
+            | Self::Endless(_)
+            | Self::ExternalReference(_) => false,
+        }
+    }
+}
+
 impl Schema {
     /// Checks the limits of a server's schema. Compiles nothing, because this runs for every tool of every server.
-    pub fn inspect(text: &str) -> Result<(), SchemaError> {
-        Graph::build(text, Author::Server).map(|_| ())
+    ///
+    /// Returns the first mistake of a schema that is within the limits, but is not valid JSON Schema. Only the server
+    /// can check values for such a schema.
+    pub fn inspect(text: &str) -> Result<Option<SchemaError>, SchemaError> {
+        Graph::build(text, Author::Server).map(|graph| graph.mistake)
     }
 
     /// Compiles a server's schema. Patterns that need a backtracking engine are skipped.
@@ -181,6 +206,9 @@ impl Schema {
 impl Compiled {
     fn of(text: &str, author: Author) -> Result<Self, SchemaError> {
         let mut graph = Graph::build(text, author)?;
+        if let Some(mistake) = graph.mistake.take() {
+            return Err(mistake);
+        }
         let unchecked = compile(&mut graph, author)?;
         if author == Author::Contract {
             strict::check(text)?;

@@ -65,6 +65,7 @@ pub use reference::Outside;
 pub use schema::schema;
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
+pub use suggest::server_name as suggest_server_name;
 pub use tool_filter::ToolFilter;
 pub use warning::Warning;
 

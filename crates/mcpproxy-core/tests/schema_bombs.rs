@@ -18,7 +18,7 @@ fn outcome(text: &str, value: &Value) -> String {
         let _short = brief("", text, keep);
     }
     match Schema::of_server(text) {
-        Err(error) => format!("refused late: {error}"),
+        Err(error) => format!("not checked: {error}"),
         Ok(schema) => {
             let unchecked = if schema.unchecked().is_empty() { "" } else { ", not wholly" };
             match schema.check(value) {

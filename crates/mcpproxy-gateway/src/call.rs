@@ -98,7 +98,7 @@ pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request:
     let mut incoming = Incoming { state, agent, passage, snapshot, requested: target.requested() };
     match run(&mut incoming, target).await {
         Ok(reply) => reply,
-        Err(stopped) => incoming.end(stopped).await,
+        Err(stopped) => Box::pin(incoming.end(stopped)).await,
     }
 }
 
@@ -149,7 +149,7 @@ impl Incoming<'_> {
         let error = server.unavailable();
         let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
         let record = record::of_unavailable(declared, &error, agent, self.agent.client.as_deref(), &sensitive);
-        let record = record::note(&self.state.ledger, record).await;
+        let record = Box::pin(record::note(&self.state.ledger, record)).await;
         Err(Stopped::Answered(failed(&declared.name, &error, record)))
     }
 
@@ -171,7 +171,7 @@ impl Incoming<'_> {
         match stopped {
             Stopped::Denied(denial) => self.refuse(&denial).await,
             Stopped::Answered(reply) => reply,
-            Stopped::Repeated(repeat) => Box::pin(self.repeat(&repeat)).await,
+            Stopped::Repeated(repeat) => self.repeat(&repeat).await,
             Stopped::Unrecorded(error) => unrecorded(&error),
         }
     }

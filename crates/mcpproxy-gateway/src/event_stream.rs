@@ -45,6 +45,7 @@ where
         let mut is_empty = true;
         let mut size = 0;
         while let Some(line) = self.line().await? {
+            let line = std::str::from_utf8(&line).map_err(|_| EventError::NotUtf8)?.trim_end_matches(['\n', '\r']);
             if line.is_empty() {
                 if is_empty {
                     continue;
@@ -55,7 +56,7 @@ where
             if size > self.limit {
                 return Err(EventError::TooLarge(self.limit));
             }
-            let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
                 "data" => {
@@ -75,14 +76,13 @@ where
         Ok(None)
     }
 
-    async fn line(&mut self) -> Result<Option<String>, EventError<E>> {
+    /// Reads the bytes of the next line, with its end.
+    async fn line(&mut self) -> Result<Option<BytesMut>, EventError<E>> {
         let mut searched = 0;
         loop {
             let fresh = self.buffer.get(searched..).unwrap_or_default();
-            if let Some(at) = fresh.iter().position(|b| *b == b'\n') {
-                let line = self.buffer.split_to(searched + at + 1);
-                let text = std::str::from_utf8(&line).map_err(|_| EventError::NotUtf8)?;
-                return Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()));
+            if let Some(at) = memchr::memchr(b'\n', fresh) {
+                return Ok(Some(self.buffer.split_to(searched + at + 1)));
             }
             searched = self.buffer.len();
             if searched > self.limit {

@@ -1,5 +1,7 @@
 //! Changes that a person who watches the gateway wants to see, such as a server that went down.
 
+use std::fmt;
+
 use mcpproxy_core::ServerName;
 use tokio::sync::broadcast;
 
@@ -13,8 +15,9 @@ pub enum GatewayEvent {
     Reloaded(ReloadSummary),
     /// New settings, contracts or policies are invalid, for this reason. The previous ones remain in force.
     Refused(String),
-    /// A server is connected, with this number of tools.
-    Up { server: ServerName, tools: usize },
+    /// A server is connected, with this number of tools. `unasked` of them are destructive and may run without an
+    /// approval.
+    Up { server: ServerName, tools: usize, unasked: usize },
     /// A server failed. The gateway tries again.
     Down { server: ServerName, reason: String, hint: Option<String> },
     /// A server is not connected, because its settings have mistakes.
@@ -33,6 +36,29 @@ pub struct ReloadSummary {
     pub other_settings: bool,
     /// Keys whose new value takes effect only after a restart.
     pub restart_needed: Vec<&'static str>,
+}
+
+/// Lists the changes, such as `added time; contracts`.
+impl fmt::Display for ReloadSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { added, removed, changed, contracts, policies, other_settings, restart_needed } = self;
+        let mut parts = Vec::new();
+        for (word, names) in [("added", added), ("removed", removed), ("changed", changed)] {
+            if !names.is_empty() {
+                let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
+                parts.push(format!("{word} {}", names.join(", ")));
+            }
+        }
+        for (word, is_changed) in [("contracts", contracts), ("policies", policies), ("settings", other_settings)] {
+            if *is_changed {
+                parts.push(word.to_owned());
+            }
+        }
+        if !restart_needed.is_empty() {
+            parts.push(format!("restart to apply {}", restart_needed.join(", ")));
+        }
+        f.write_str(&if parts.is_empty() { "nothing changed".to_owned() } else { parts.join("; ") })
+    }
 }
 
 /// Sends events to all who listen. Nobody has to.

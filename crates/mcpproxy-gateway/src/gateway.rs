@@ -1,16 +1,15 @@
 //! The running gateway: starts everything, reloads settings, stops, and answers operators.
 
 mod contracts;
+mod counts;
 mod servers;
 mod tools;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcpproxy_core::decision::{may_be_read_on_trust, may_run_unasked};
 use mcpproxy_core::settings::{Changes, Settings, diff};
-use mcpproxy_core::{ServerName, Untrusted, Variant};
+use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::broadcast;
 
@@ -23,6 +22,7 @@ use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::upstream::sweep;
+use counts::ToolCounts;
 use servers::{Servers, changed_lists};
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
@@ -86,6 +86,7 @@ impl Gateway {
             self.servers.stop(name);
         }
         let summary = summary(&before, &files, &changes);
+        let changed = summary.to_string();
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone());
@@ -116,14 +117,14 @@ impl Gateway {
             listeners.list_changed(&name, kind);
         }
         let ledger = self.state.ledger.clone();
-        tokio::spawn(async move { record::note_settings(&ledger, None).await });
+        tokio::spawn(async move { record::note_settings(&ledger, Ok(changed)).await });
     }
 
     /// Records that new settings are invalid. The previous settings remain active, and [`Self::reload_error`] says why.
     pub fn reload_failed(&self, message: String) {
         let ledger = self.state.ledger.clone();
         let reason = message.clone();
-        tokio::spawn(async move { record::note_settings(&ledger, Some(reason)).await });
+        tokio::spawn(async move { record::note_settings(&ledger, Err(reason)).await });
         self.state.events.send(GatewayEvent::Refused(message.clone()));
         *self.reload_error_slot() = Some(message);
     }
@@ -177,19 +178,16 @@ impl Gateway {
         let statuses = self.servers.statuses();
         let snapshot = self.state.snapshot.load();
         let is_unlisted = |status: &ServerStatus| status.tools > 0 && snapshot.awaits_tools(&status.name);
-        let mut counts: BTreeMap<&ServerName, (usize, usize, usize)> = BTreeMap::new();
-        for tool in snapshot.catalog.tools() {
-            let (destructive, unasked, unannotated) = counts.entry(tool.name.server()).or_default();
-            if tool.call_with() == Variant::Destructive {
-                *destructive += 1;
-                *unasked += usize::from(may_run_unasked(&snapshot.settings.contracts, tool));
-            }
-            *unannotated += usize::from(may_be_read_on_trust(&snapshot.settings.intent, tool));
-        }
+        let counts = ToolCounts::of(&snapshot);
         let counted = |status: ServerStatus| {
-            let (destructive_tools, unasked_tools, unannotated_tools) =
+            let ToolCounts { destructive, unasked, unannotated } =
                 counts.get(&status.name).copied().unwrap_or_default();
-            ServerStatus { destructive_tools, unasked_tools, unannotated_tools, ..status }
+            ServerStatus {
+                destructive_tools: destructive,
+                unasked_tools: unasked,
+                unannotated_tools: unannotated,
+                ..status
+            }
         };
         let shown = |status: ServerStatus| match status.state {
             StateName::Ready if is_unlisted(&status) => ServerStatus { state: StateName::Connecting, ..status },

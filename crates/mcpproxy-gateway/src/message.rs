@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 pub(crate) use mcpproxy_core::json::Members;
-use mcpproxy_core::json::{self, ReadError, ReadErrorKind, members, quote, string_value};
+pub(crate) use mcpproxy_core::json::member;
+use mcpproxy_core::json::{self, ReadError, ReadErrorKind, members, push_quoted, quote, string_value};
 use mcpproxy_store::RecordId;
 use serde_json::Value;
 
@@ -152,19 +153,6 @@ pub(crate) fn field<'a>(fields: &Members<'a>, wanted: &str) -> Option<&'a str> {
     fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value)
 }
 
-/// Returns one member of an object's text.
-pub(crate) fn member<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
-    field(&members(object)?, wanted)
-}
-
-/// Parses the `params` of a request into members. Absent `params` are empty.
-pub(crate) fn params_of(params: Option<&str>) -> Result<Members<'_>, RpcError> {
-    match params {
-        None => Ok(Vec::new()),
-        Some(text) => members(text).ok_or_else(|| RpcError::new(INVALID_PARAMS, "params must be an object")),
-    }
-}
-
 /// Returns a required string of the `params`.
 pub(crate) fn required<'a>(params: &Members<'a>, name: &str) -> Result<Cow<'a, str>, RpcError> {
     let text =
@@ -174,6 +162,15 @@ pub(crate) fn required<'a>(params: &Members<'a>, name: &str) -> Result<Cow<'a, s
 
 pub(crate) fn request(id: &str, method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+/// Builds a request from the members of its `params`, each of which is copied once.
+pub(crate) fn request_of(id: &str, method: &str, params: &[(&str, &str)]) -> String {
+    let mut text = String::with_capacity(object_bytes(params) + id.len() + method.len() + 50);
+    let _infallible = write!(text, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{},\"params\":", quote(method));
+    push_object(&mut text, params);
+    text.push('}');
+    text
 }
 
 pub(crate) fn notification(method: &str, params: &str) -> String {
@@ -193,17 +190,28 @@ pub(crate) fn response(id: &str, outcome: &Reply) -> String {
 
 /// Builds an object from members, with their exact text.
 pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let mut text = String::from("{");
-    for (key, value) in members {
-        if text.len() > 1 {
+    let members: Vec<(&str, &str)> = members.into_iter().collect();
+    let mut text = String::with_capacity(object_bytes(&members));
+    push_object(&mut text, &members);
+    text
+}
+
+/// Estimates the length of an object. It is exact if no key has escapes.
+fn object_bytes(members: &[(&str, &str)]) -> usize {
+    2 + members.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>()
+}
+
+fn push_object(text: &mut String, members: &[(&str, &str)]) {
+    text.push('{');
+    for (at, (key, value)) in members.iter().enumerate() {
+        if at > 0 {
             text.push(',');
         }
-        text.push_str(&quote(key));
+        push_quoted(text, key);
         text.push(':');
         text.push_str(value);
     }
     text.push('}');
-    text
 }
 
 /// Sets members of an object: in place where they exist, otherwise at the end.
@@ -218,7 +226,16 @@ pub(crate) fn with_members(object_text: &str, set: &[(&str, &str)]) -> String {
 /// Puts the text on one line, for transports that end a message with a line break. In JSON, a line break is always
 /// between tokens, where a space means the same.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    if text.contains(['\n', '\r']) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(text) }
+    if has_line_break(text) { Cow::Owned(text.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(text) }
+}
+
+/// As [`one_line`], without a copy of text that is on one line already.
+pub(crate) fn into_one_line(text: String) -> String {
+    if has_line_break(&text) { text.replace(['\n', '\r'], " ") } else { text }
+}
+
+fn has_line_break(text: &str) -> bool {
+    memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some()
 }
 
 /// Reads a message from a server, strictly.
@@ -248,6 +265,23 @@ mod tests {
     fn members_are_set_in_place() {
         assert_eq!(with_members(r#"{"a":1.0,"b":2}"#, &[("b", "3"), ("c", "4")]), r#"{"a":1.0,"b":3,"c":4}"#);
         assert_eq!(with_members("{}", &[("c", "4")]), r#"{"c":4}"#);
+    }
+
+    #[test]
+    fn requests_have_one_form() {
+        let params = [("name", "\"t\""), ("a\"b", "{ \"x\" : 1.0 }")];
+        assert_eq!(request_of("7", "tools/call", &params), request("7", "tools/call", &object(params)));
+        assert_eq!(request_of("7", "ping", &[]), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#);
+        assert_eq!(object_bytes(&[("a", "1"), ("b", "2")]), object([("a", "1"), ("b", "2")]).len() + 1);
+    }
+
+    #[test]
+    fn line_breaks_become_spaces() {
+        for text in ["", "{\"a\":1}", "{\n\"a\":\r\n1}", "\r"] {
+            let expected: String = text.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }).collect();
+            assert_eq!(one_line(text), expected);
+            assert_eq!(into_one_line(text.to_owned()), expected);
+        }
     }
 
     #[test]

@@ -225,9 +225,12 @@ pub(crate) async fn note_server(ledger: &Ledger, server: &ServerName, failure: O
         .await;
 }
 
-pub(crate) async fn note_settings(ledger: &Ledger, failure: Option<String>) {
-    let status = if failure.is_some() { Status::Error } else { Status::Success };
-    let message = failure.unwrap_or_else(|| "reloaded".to_owned());
+/// Records a reload: the changes, or the reason why the new files are invalid.
+pub(crate) async fn note_settings(ledger: &Ledger, outcome: Result<String, String>) {
+    let (status, message) = match outcome {
+        Ok(changed) => (Status::Success, format!("reloaded: {changed}")),
+        Err(reason) => (Status::Error, reason),
+    };
     note(ledger, NewRecord { message: Some(message), ..blank(Kind::Settings, status) }).await;
 }
 

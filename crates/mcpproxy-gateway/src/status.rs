@@ -31,6 +31,8 @@ pub struct ServerStatus {
     pub restarts: u64,
     /// Tools that the gateway leaves out, with the reason.
     pub hidden_tools: Vec<(String, String)>,
+    /// Offered tools whose own schema is not valid JSON Schema, with the mistake. Only the server checks their calls.
+    pub unchecked_tools: Vec<(String, String)>,
 }
 
 /// A client with an open session, for operators.

@@ -3,7 +3,7 @@
 //! Modules depend on each other in one direction only:
 //!
 //! ```text
-//! log ──▶ approvals ──▶ record ──▶ text
+//! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
 //! ```
@@ -20,6 +20,7 @@ mod error;
 mod location;
 mod log;
 mod record;
+mod sha256;
 mod sql;
 mod store;
 mod text;

@@ -1,8 +1,15 @@
 //! Text forms that several modules share: storable text, hexadecimal digits and timestamps.
 
+use std::borrow::Cow;
+
 /// Replaces NUL, because PostgreSQL rejects it. JSON escapes NUL, so JSON stays unchanged.
 pub(crate) fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }
+}
+
+/// As [`storable`], for a text that may be borrowed.
+pub(crate) fn storable_cow(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { text }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

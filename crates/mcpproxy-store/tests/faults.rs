@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::postgres::{Cluster, Fsync};
-use common::relay::Relay;
+use common::relay::{Relay, Words};
 use common::{Place, all, call, refusal, statuses, success, until, verified};
 use mcpproxy_store::{Health, Ledger, LedgerOptions, Location, RecordId, Status, Store, StoreError, WaitFor};
 
@@ -118,10 +118,10 @@ async fn wired() -> (Place, Relay, Store, Ledger) {
 }
 
 /// Calls that were running when the connection was cut, and calls that arrived before it was restored.
-async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
+async fn cut(words: Words, expected: &[(i64, Status)]) {
     let (_place, relay, store, ledger) = wired().await;
     let before = ledger.open(call(1), WaitFor::Disk).await.unwrap();
-    relay.cut_at(place_words);
+    relay.cut_at(words);
     // One batch: an event without a waiting caller, and a call with one.
     ledger.append(refusal(2), WaitFor::Queue).await.unwrap();
     let read = ledger.open(call(3), WaitFor::Queue).await.unwrap();
@@ -145,13 +145,14 @@ async fn cut(place_words: &'static [u8], expected: &[(i64, Status)]) {
 async fn an_unconfirmed_commit_is_not_written_again() {
     use Status::{Cancelled, Refused, Success};
     let expected = [(1, Success), (2, Refused), (3, Success), (4, Cancelled), (6, Refused)];
-    cut(b"COMMIT\0", &expected).await;
+    // PostgreSQL sends this once the statement, which is a transaction of its own, is committed.
+    cut(Words::FromServer(b"INSERT 0 "), &expected).await;
 }
 
 #[tokio::test]
 async fn what_was_cut_off_before_it_was_committed_is_written_once() {
     use Status::{Refused, Success};
-    cut(b"INSERT 0 ", &[(1, Success), (2, Refused), (3, Success), (6, Refused)]).await;
+    cut(Words::ToServer(b"refused"), &[(1, Success), (2, Refused), (3, Success), (6, Refused)]).await;
 }
 
 /// The answers that callers got.

@@ -10,7 +10,7 @@ use common::asking::{
     T, approve, approved, ask, calls, consume, deny, event, find_claim, finish_claim, id, question, race, state,
     stored, take_claim, take_steps,
 };
-use common::relay::Relay;
+use common::relay::{Relay, Words};
 use common::{Place, all, call, success, until, verified};
 use mcpproxy_core::{ApprovalState, Digest};
 use mcpproxy_store::{
@@ -142,7 +142,7 @@ async fn cut_in_a_batch(relay: &Relay, store: &Store, ledger: &Ledger, at: &'sta
     take_steps(ledger, vec![ask(question(2))]).await.written().unwrap();
     let running = ledger.open_if(call(1), vec![take_claim("running")]).await.unwrap().written().unwrap();
     assert_eq!(store.count_pending().await.unwrap(), 1);
-    relay.cut_at(at);
+    relay.cut_at(Words::FromServer(at));
     let spawn = |record: NewRecord, steps: Vec<Step>| {
         let ledger = ledger.clone();
         tokio::spawn(async move {

@@ -221,11 +221,21 @@ pub(crate) struct Server {
     restarts: u64,
     /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
+    /// Tools that agents can call, but whose own schema is not valid JSON Schema. Only the server checks arguments or
+    /// results. A schema in a contract still applies.
+    unchecked_tools: Vec<UncheckedTool>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct HiddenTool {
     name: String,
+    reason: String,
+}
+
+#[derive(Serialize, ToSchema)]
+struct UncheckedTool {
+    name: String,
+    /// The schema and its first mistake.
     reason: String,
 }
 
@@ -248,6 +258,11 @@ impl From<ServerStatus> for Server {
             pid: status.pid,
             restarts: status.restarts,
             hidden_tools: status.hidden_tools.into_iter().map(|(name, reason)| HiddenTool { name, reason }).collect(),
+            unchecked_tools: status
+                .unchecked_tools
+                .into_iter()
+                .map(|(name, reason)| UncheckedTool { name, reason })
+                .collect(),
         }
     }
 }

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use mcpproxy_core::nearest;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
@@ -127,10 +128,35 @@ impl Rest {
 
     async fn exchange(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Reply> {
         let headers = HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())]);
-        let reply = self.http.ask(method, path, headers, body).await?;
-        if reply.status.is_success() { Ok(reply) } else { Err(reply.failure().into()) }
+        let reply = self.http.ask(method, path, headers.clone(), body).await?;
+        if reply.status.is_success() {
+            return Ok(reply);
+        }
+        let failure = reply.failure();
+        let is_server_unknown = reply.code() == Some("server_not_found");
+        Err(if is_server_unknown { self.no_server(path, headers, failure).await } else { failure }.into())
+    }
+
+    /// Names the server that was probably meant. `path` is the one of the request that failed.
+    async fn no_server(&self, path: &str, headers: HeaderMap, failure: Failure) -> Failure {
+        let Some(wanted) = path.strip_prefix(SERVERS).and_then(|rest| rest.split(['/', '?']).find(|p| !p.is_empty()))
+        else {
+            return failure;
+        };
+        // The failure itself is what matters, so a list that cannot be read is not reported.
+        let listed = self.http.ask(Method::GET, SERVERS, headers, Bytes::new()).await.map(|reply| reply.answer);
+        let listed = listed.unwrap_or_default();
+        let servers = listed.get("servers").and_then(Value::as_array).into_iter().flatten();
+        let near = nearest(wanted, servers.filter_map(|server| server.get("name")?.as_str()));
+        match near {
+            Some(near) => failure.hint(format!("did you mean `{}`?", line(near))),
+            None => failure,
+        }
     }
 }
+
+/// The path of the list of servers. The paths of a server start with it.
+const SERVERS: &str = "/api/v1/servers";
 
 /// An answer of the REST API, success or error.
 pub(crate) struct Reply {

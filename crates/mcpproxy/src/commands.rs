@@ -54,6 +54,7 @@ Exit codes:
   5  the server failed
   6  invalid settings, contracts or policies
   7  no gateway is running
+  130  cancelled with Ctrl-C
 
 Run `mcpproxy help COMMAND` for the options and examples of a command.";
 

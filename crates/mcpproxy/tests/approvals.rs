@@ -177,6 +177,18 @@ fn approve_late(folder: &Folder, id: &str) -> Option<i32> {
 }
 
 #[test]
+fn without_an_account_nobody_is_asked_for_a_name() {
+    let folder = folder();
+    let _serving = Serving::start(&folder);
+    let id = asks(&folder, &DELETE);
+    let mut person = approve(&folder, &id);
+    assert_eq!(person.leaves(), Some(3), "{}", person.screen());
+    person.sees("No approver account exists yet");
+    person.sees("open the setup link that it prints");
+    assert!(!person.screen().contains("Name: "), "{}", person.screen());
+}
+
+#[test]
 fn a_user_can_leave_a_request_undecided() {
     let folder = folder();
     let serving = Serving::start(&folder);

@@ -76,6 +76,7 @@ fn without_a_gateway() {
 fn config_check() {
     let folder = Folder::new();
     assert_snapshot!("config_missing", folder.run(&["config", "check"]));
+    assert_snapshot!("config_file_missing", folder.run(&["config", "check", "gone.json"]));
     let check = |name: &str, text: &str| {
         folder.write("mcp_config.json", text);
         assert_snapshot!(name, folder.run(&["config", "check"]));
@@ -253,6 +254,15 @@ fn settings_with_secrets_are_ours_alone() {
     folder.write("mcp_config.json", "{}");
     check("settings_writable", 0o666);
     check("settings_readable", 0o664);
+    // Without a secret, only the permission to write is removed, and none is added.
+    let fix = |mode: u32| {
+        let path = folder.file("mcp_config.json");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let fixed = folder.run(&["config", "check", "--fix"]);
+        assert!(fixed.starts_with("exit 0"), "{mode:o}: {fixed}");
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!([0o666, 0o664, 0o644, 0o600, 0o400].map(fix), [0o644, 0o644, 0o644, 0o600, 0o400]);
 }
 
 /// A block of VS Code as it is, with a key of another client and one that no client has.
@@ -267,7 +277,7 @@ fn pasted_servers_are_checked() {
     let warnings = &folder.json(&["config", "check"])["warnings"];
     assert_eq!(warnings.as_array().unwrap().len(), 2, "{warnings}");
     let removed = folder.run(&["servers", "remove", "my-files"]);
-    assert!(removed.contains("removed my-files in FOLDER/mcp_config.json"), "{removed}");
+    assert!(removed.contains("removed my-files from FOLDER/mcp_config.json"), "{removed}");
     assert!(!folder.read("mcp_config.json").contains("My Files"));
 }
 

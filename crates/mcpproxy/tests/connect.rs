@@ -278,6 +278,43 @@ fn without_arguments_the_clients_are_listed() {
 }
 
 #[test]
+fn a_client_with_an_invalid_file_is_not_listed_as_fine() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{ bad");
+    desk.write(".codex/config.toml", "");
+    let listed = desk.run(&["connect"]);
+    let cursor = listed.lines().find(|line| line.starts_with("cursor ")).unwrap();
+    assert!(cursor.contains("file invalid") && !listed.contains("cursor  not connected"), "{listed}");
+    assert!(listed.contains("\nHOME/.cursor/mcp.json: line 1, column 3: "), "{listed}");
+    assert!(listed.contains("Connect a client: mcpproxy --home DATA connect codex\n"), "{listed}");
+    let clients = desk.json(&["connect"])["clients"].as_array().unwrap().clone();
+    let errors = clients.iter().filter(|client| !client["file_error"].is_null());
+    assert_eq!(errors.map(|client| client["client"].as_str().unwrap()).collect::<Vec<_>>(), ["cursor"]);
+}
+
+#[test]
+fn an_address_that_will_not_last_is_explained() {
+    let desk = Desk::new();
+    desk.write(".cursor/mcp.json", "{}");
+    let write = |listen: &str| {
+        let settings = format!("{{{listen}\"mcpServers\": {{\"demo\": {{\"type\": \"demo\"}}}}}}");
+        desk.data.write("mcp_config.json", &settings);
+    };
+    write("");
+    let _serving = Serving::start(&desk.data);
+    let next = |args: &[&str]| {
+        let report = desk.json(&[&["connect", "cursor", "--yes"], args].concat());
+        report["next"].as_array().unwrap().iter().map(|step| step.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let [step] = next(&[]).try_into().unwrap();
+    assert!(step.contains("without `listen` in the settings, the next one listens on 127.0.0.1:8080."), "{step}");
+    write("\"listen\": \"127.0.0.1:9\", ");
+    let [step] = next(&[]).try_into().unwrap();
+    assert!(step.contains("but the settings say 127.0.0.1:9."), "{step}");
+    assert_eq!(next(&["--stdio"]), Vec::<String>::new(), "`mcpproxy stdio` finds the gateway");
+}
+
+#[test]
 fn texts_fit_a_narrow_terminal() {
     for (client, folder) in CLIENTS {
         let desk = Desk::new();

@@ -55,9 +55,9 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     assert_eq!(exit, 0, "{text}");
     for line in [
         "import GitHub as github\n",
-        "  env.GITHUB_TOKEN moves to secrets/github.GITHUB_TOKEN\n",
-        "  args.3 moves to secrets/github.api-key\n",
-        "  url?key moves to secrets/docs.key\n",
+        "  env.GITHUB_TOKEN is copied to secrets/github.GITHUB_TOKEN\n",
+        "  args.3 is copied to secrets/github.api-key\n",
+        "  url?key is copied to secrets/docs.key\n",
         "skip mcpproxy: it is mcpproxy itself\n",
         "warning: `autoApprove` (github) has no effect",
         "+        \"GITHUB_TOKEN\": \"${file:secrets/github.GITHUB_TOKEN}\"",
@@ -78,6 +78,7 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
     assert_eq!(exit, 0, "{text}");
     assert!(text.contains("Imported 2 servers from Cursor."), "{text}");
+    assert!(text.contains("Secrets were copied to secrets/") && text.contains("The client's file keeps its own copy."));
     let kept = "HOME/.cursor/mcp.json still has these 2 servers too. Once Cursor uses mcpproxy, it sees each tool twice.\n\
                 To remove them: mcpproxy --home DATA import cursor --remove-direct\n";
     assert!(text.ends_with(kept), "{text}");
@@ -150,6 +151,7 @@ fn codex_is_imported_from_toml() {
     assert!(!text.contains("toml-secret"), "{text}");
     assert!(text.contains("Removed these 2 servers from HOME/.codex/config.toml.\n"), "{text}");
     assert!(text.contains("To restore that file: cp DATA/backups/import-codex-"), "{text}");
+    assert!(text.contains("\nThe backup has everything that the file had, secrets included.\n"), "{text}");
     // Now Codex has no servers at all, unless it is connected.
     let next = "Codex does not use mcpproxy yet. Connect it: mcpproxy --home DATA connect codex\n";
     assert!(text.ends_with(next), "{text}");

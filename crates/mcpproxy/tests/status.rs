@@ -54,6 +54,15 @@ fn without_a_gateway() {
     assert_eq!(rows(&report, "gateway_stopped"), is("warn"));
     assert_eq!(rows(&report, "server_down"), is("skipped"));
 
+    // A gateway runs the other servers, so the next step is to start it.
+    let next = |servers: &str| {
+        folder.write("mcp_config.json", &settings(servers));
+        json_of(&folder, &["status"]).0["next"].as_str().unwrap().to_owned()
+    };
+    let wrong = "\"a\": {\"command\": \"x\", \"env\": {\"A\": \"${env:MCPPROXY_TEST_UNSET}\"}}";
+    assert!(next(&format!("{wrong}, \"demo\": {{\"type\": \"demo\"}}")).ends_with(" serve"));
+    assert!(next(wrong).starts_with("correct `a` in "));
+
     folder.write("mcp_config.json", "{\"mcpServers\": [");
     let (report, code) = json_of(&folder, &["doctor"]);
     assert_eq!((code, rows(&report, "settings_invalid")), (Some(1), is("error")));

@@ -22,8 +22,19 @@ pub struct Offered {
     pub hints: Hints,
     /// The server's own contract for the tool.
     pub contract: Option<Contract>,
+    /// The mistake that makes a schema of the tool unusable. Then only the server checks arguments or results.
+    pub schema_mistake: Option<SchemaMistake>,
     /// The server's own JSON for the tool, byte for byte.
     pub json: String,
+}
+
+/// The reason why a call is not checked with the server's own schema.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` is not valid JSON Schema: {error}")]
+pub struct SchemaMistake {
+    /// `inputSchema` or `outputSchema`.
+    pub field: &'static str,
+    error: SchemaError,
 }
 
 /// The reason why a server's tool is not in the catalog.
@@ -94,9 +105,11 @@ impl Offered {
         if !field("inputSchema").is_some_and(|schema| schema.starts_with('{')) {
             return Err(refuse(ToolError::Schema));
         }
+        let mut schema_mistake = None;
         for part in ["inputSchema", "outputSchema"] {
-            let text = field(part).filter(|text| *text != "null");
-            text.map_or(Ok(()), Schema::inspect).map_err(|error| refuse(ToolError::Unusable { field: part, error }))?;
+            let Some(text) = field(part).filter(|text| *text != "null") else { continue };
+            let mistake = Schema::inspect(text).map_err(|error| refuse(ToolError::Unusable { field: part, error }))?;
+            schema_mistake = schema_mistake.or(mistake.map(|error| SchemaMistake { field: part, error }));
         }
         let hints = Hints::of(field("annotations")).map_err(|name| refuse(ToolError::Hint(name)))?;
         let contract = field("_meta").and_then(members).and_then(|meta| {
@@ -104,7 +117,7 @@ impl Offered {
         });
         let contract = contract.transpose().map_err(|mistake| refuse(ToolError::Contract(mistake)))?;
         let description = Untrusted::new(field("description").and_then(string_value).unwrap_or_default());
-        Ok(Self { name, description, hints, contract, json: json.to_owned() })
+        Ok(Self { name, description, hints, contract, schema_mistake, json: json.to_owned() })
     }
 
     /// Returns one field of the server's own JSON, as text.
@@ -128,6 +141,52 @@ mod tests {
         assert_eq!(tool.hints, Hints { read_only: None, destructive: Some(true) });
         assert_eq!(tool.json, json);
         assert_eq!(tool.field("inputSchema"), Some(r#"{"z":1,"a":2}"#));
+    }
+
+    #[test]
+    fn a_schema_that_is_not_valid_hides_nothing() {
+        let mistake = |schemas: &str| {
+            let tool = parse(&format!(r#"{{"name":"t",{schemas}}}"#)).unwrap();
+            tool.schema_mistake.map(|mistake| mistake.to_string()).unwrap_or_default()
+        };
+        let float = r#"{"properties":{"price":{"type":"float"}},"required":"price"}"#;
+        assert_eq!(
+            mistake(&format!(r#""inputSchema":{float}"#)),
+            "`inputSchema` is not valid JSON Schema: `/properties/price/type` must be a JSON type or an array of them"
+        );
+        assert_eq!(
+            mistake(&format!(r#""inputSchema":{{}},"outputSchema":{float}"#)),
+            "`outputSchema` is not valid JSON Schema: `/properties/price/type` must be a JSON type or an array of them"
+        );
+        assert_eq!(
+            mistake(r##""inputSchema":{"properties":{"a":{"$ref":"#/$defs/gone"}}}"##),
+            "`inputSchema` is not valid JSON Schema: reference \"#/$defs/gone\" points to nothing in the schema"
+        );
+        assert_eq!(mistake(r#""inputSchema":{},"outputSchema":null"#), "");
+    }
+
+    /// A mistake must not switch off the limits for the rest of the schema.
+    #[test]
+    fn a_mistake_excuses_no_bomb() {
+        let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(40), "}".repeat(40));
+        let loops = r##"{"allOf":[{"$ref":"#/$defs/a"}]}"##;
+        for mistake in [
+            r#""type":"float""#,
+            r#""properties":{"a":7,"b":{"type":"int"}}"#,
+            r#""properties":[]"#,
+            r#""required":"a""#,
+            r#""$ref":7"#,
+            r##""$ref":"#/nowhere""##,
+        ] {
+            for bomb in [
+                format!(r#""items":{deep}"#),
+                format!(r#""additionalProperties":{deep}"#),
+                format!(r#""$defs":{{"a":{loops}}}"#),
+            ] {
+                let json = format!(r#"{{"name":"t","inputSchema":{{{mistake},{bomb}}}}}"#);
+                assert!(matches!(parse(&json), Err((_, ToolError::Unusable { .. }))), "{json}");
+            }
+        }
     }
 
     #[test]

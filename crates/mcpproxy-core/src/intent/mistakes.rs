@@ -36,14 +36,16 @@ const SHAPE_NAMES_MAX: usize = 8;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Understood<'a> {
     pub parameters: Cow<'a, str>,
+    /// The members of the parameters, unless these were rewritten or are no object.
+    pub fields: Option<Members<'a>>,
     /// The tools that a name without a server could mean, if there are several.
     pub candidates: Vec<ToolName>,
 }
 
 /// Rewrites unambiguous mistakes. `find` returns the tools of this name that the agent may see.
 pub fn understand<'a>(parameters: &'a str, find: impl FnOnce(&str) -> Vec<ToolName>) -> Understood<'a> {
-    let unchanged = |candidates| Understood { parameters: Cow::Borrowed(parameters), candidates };
-    let Some(fields) = members(parameters) else { return unchanged(Vec::new()) };
+    let unchanged = |fields, candidates| Understood { parameters: Cow::Borrowed(parameters), fields, candidates };
+    let Some(fields) = members(parameters) else { return unchanged(None, Vec::new()) };
     let name = meant_name(&fields);
     let args = meant_args(&fields);
     let bare = name.as_deref().filter(|name| !name.is_empty() && !name.contains(':'));
@@ -53,7 +55,7 @@ pub fn understand<'a>(parameters: &'a str, find: impl FnOnce(&str) -> Vec<ToolNa
     };
     let is_renamed = name.is_some() && NAME_ALIASES.iter().any(|alias| field(&fields, alias).is_some());
     if full.is_none() && !is_renamed && args.is_none() {
-        return unchanged(candidates);
+        return unchanged(Some(fields), candidates);
     }
     let mut rewritten = Vec::with_capacity(fields.len());
     if let Some(name) = full.as_deref().or(name.as_deref()) {
@@ -68,7 +70,8 @@ pub fn understand<'a>(parameters: &'a str, find: impl FnOnce(&str) -> Vec<ToolNa
     };
     let kept = fields.iter().filter(|(key, _)| !is_replaced(key));
     rewritten.extend(kept.map(|(key, value)| format!("{}:{value}", quote(key))));
-    Understood { parameters: Cow::Owned(format!("{{{}}}", rewritten.join(","))), candidates }
+    let parameters = Cow::Owned(format!("{{{}}}", rewritten.join(",")));
+    Understood { parameters, fields: None, candidates }
 }
 
 /// Returns the name under any spelling, if all spellings that are given agree.

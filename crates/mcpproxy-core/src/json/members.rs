@@ -15,32 +15,94 @@
 //! Text that did not pass the reader gives `None` or odd slices, never a panic and never a slice outside of the text.
 
 use std::borrow::Cow;
+use std::ops::Range;
+
+use super::bytes::{before_bracket, before_quote, before_special};
 
 /// The members of an object, in their order: the unescaped key and the exact text of the value.
 pub type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 /// Splits the text of an object into its members. Returns `None` if the text is not an object.
 pub fn members(object: &str) -> Option<Members<'_>> {
+    let mut found = Vec::with_capacity(8);
+    walk(object, |key, value| {
+        found.push((string_value(object.get(key)?)?, object.get(value)?));
+        Some(Walk::On)
+    })?;
+    Some(found)
+}
+
+/// Returns one member of an object. Members after it are not looked at.
+pub fn member<'a>(object: &'a str, wanted: &str) -> Option<&'a str> {
+    let mut found = None;
+    walk(object, |key, value| {
+        if string_value(object.get(key)?)? != wanted {
+            return Some(Walk::On);
+        }
+        found = object.get(value);
+        Some(Walk::Done)
+    })?;
+    found
+}
+
+/// An object and the places of its members. It is split once, because each look at the members of a long text would
+/// step over all of it again.
+#[derive(Debug)]
+pub struct OwnedObject {
+    text: Box<str>,
+    places: Vec<(Box<str>, Range<usize>)>,
+}
+
+impl OwnedObject {
+    /// Copies the text of an object. Returns `None` if the text is not an object.
+    pub fn new(object: &str) -> Option<Self> {
+        let mut places = Vec::with_capacity(8);
+        walk(object, |key, value| {
+            places.push((string_value(object.get(key)?)?.into(), value));
+            Some(Walk::On)
+        })?;
+        Some(Self { text: object.into(), places })
+    }
+
+    /// Returns the members, in their order.
+    pub fn members(&self) -> Members<'_> {
+        let places = self.places.iter();
+        places.filter_map(|(key, place)| Some((Cow::Borrowed(&**key), self.text.get(place.clone())?))).collect()
+    }
+
+    /// Returns one member.
+    pub fn member(&self, wanted: &str) -> Option<&str> {
+        let (_, place) = self.places.iter().find(|(key, _)| key.as_ref() == wanted)?;
+        self.text.get(place.clone())
+    }
+}
+
+/// Tells `walk` whether to go on.
+enum Walk {
+    On,
+    Done,
+}
+
+/// Calls `each` with the places of every key and its value. Returns `None` if the text is not an object, or if `each`
+/// returns `None`.
+fn walk(object: &str, mut each: impl FnMut(Range<usize>, Range<usize>) -> Option<Walk>) -> Option<()> {
     let mut cursor = Cursor::new(object);
     cursor.space();
-    if cursor.peek() != Some(b'{') {
-        return None;
-    }
-    cursor.at += 1;
-    let mut found = Vec::with_capacity(8);
+    cursor.step(b'{')?;
     loop {
         cursor.space();
         match cursor.peek()? {
-            b'}' => return Some(found),
+            b'}' => return Some(()),
             b',' => cursor.at += 1,
             b'"' => {
                 let key = cursor.skip_value()?;
                 cursor.space();
-                (cursor.peek()? == b':').then_some(())?;
-                cursor.at += 1;
+                cursor.step(b':')?;
                 cursor.space();
                 let value = cursor.skip_value()?;
-                found.push((string_value(object.get(key)?)?, object.get(value)?));
+                if let Walk::Done = each(key, value)? {
+                    return Some(());
+                }
             }
             _ => return None,
         }
@@ -55,7 +117,19 @@ pub fn string_value(text: &str) -> Option<Cow<'_, str>> {
 
 /// Writes text as a JSON string.
 pub fn quote(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
+    let mut quoted = String::with_capacity(text.len() + 2);
+    push_quoted(&mut quoted, text);
+    quoted
+}
+
+/// Appends text as a JSON string.
+pub fn push_quoted(out: &mut String, text: &str) {
+    if before_special(text.as_bytes()) == text.len() {
+        out.extend(["\"", text, "\""]);
+    } else {
+        // Writing a string as JSON cannot fail.
+        out.push_str(&serde_json::to_string(text).unwrap_or_default());
+    }
 }
 
 /// Unescapes the text between the quotes of a string. The strict reader has checked the escapes.
@@ -91,28 +165,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over one value and returns its range.
-    pub(super) fn skip_value(&mut self) -> Option<std::ops::Range<usize>> {
+    pub(super) fn skip_value(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         match self.peek()? {
             b'"' => self.skip_string()?,
-            b'{' | b'[' => {
-                let mut depth = 0usize;
-                loop {
-                    match self.peek()? {
-                        b'"' => {
-                            self.skip_string()?;
-                            continue;
-                        }
-                        b'{' | b'[' => depth += 1,
-                        b'}' | b']' => depth -= 1,
-                        _ => {}
-                    }
-                    self.at += 1;
-                    if depth == 0 {
-                        break;
-                    }
-                }
-            }
+            b'{' | b'[' => self.skip_container()?,
             _ => {
                 while self.peek().is_some_and(|b| !matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')) {
                     self.at += 1;
@@ -122,11 +179,32 @@ impl<'a> Cursor<'a> {
         Some(start..self.at)
     }
 
+    fn skip_container(&mut self) -> Option<()> {
+        let mut depth = 0usize;
+        loop {
+            self.at += before_bracket(self.bytes.get(self.at..)?)?;
+            match self.peek()? {
+                b'"' => self.skip_string()?,
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth -= 1;
+                    self.at += 1;
+                    if depth == 0 {
+                        return Some(());
+                    }
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+
     fn skip_string(&mut self) -> Option<()> {
         self.at += 1;
         loop {
-            // Strings are most of a large message, so this search decides how fast it is.
-            self.at += memchr::memchr2(b'"', b'\\', self.bytes.get(self.at..)?)?;
+            self.at += before_quote(self.bytes.get(self.at..)?)?;
             if self.peek()? == b'"' {
                 self.at += 1;
                 return Some(());
@@ -154,10 +232,52 @@ mod tests {
         assert_eq!(string_value("1"), None);
     }
 
+    #[test]
+    fn text_is_quoted_as_serde_json_quotes_it() {
+        for text in ["", "plain", "é😀", "a\"b", "back\\slash", "\u{0}\u{1f}\u{7f}\n", "</script>\u{2028}"] {
+            assert_eq!(quote(text), serde_json::Value::from(text).to_string());
+        }
+    }
+
+    /// Splits an object with `serde_json`.
+    fn slow_members(text: &str) -> Option<Vec<(String, String)>> {
+        let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+        Some(all.into_iter().map(|(key, value)| (key, value.to_string())).collect())
+    }
+
     proptest! {
         #[test]
         fn never_panics_on_unchecked_text(text in r#"[\[\]{}",:a-b\\ 1]{0,30}"#) {
-            let _outcome = members(&text);
+            let _outcome = (members(&text), member(&text, "a"), OwnedObject::new(&text));
+        }
+
+        /// All forms of splitting find what a parser finds.
+        #[test]
+        fn splits_as_a_parser_does(
+            keys in prop::collection::btree_set(r#"[a-c"\\é]{0,3}"#, 0..5),
+            values in prop::collection::vec(
+                prop::sample::select(vec![
+                    r#""plain""#, r#""a\\\" }{""#, "[]", r#"[1,"]",{"a":"}"}]"#, r#"{"b":{"a":[["\\"]]}}"#, "null",
+                    r#""a string that is longer than two words of eight bytes, with a \" in it""#, "-1",
+                ]),
+                5,
+            ),
+            space in prop::sample::select(vec!["", " ", "\n\t"]),
+        ) {
+            let each: Vec<String> =
+                keys.iter().zip(&values).map(|(key, value)| format!("{}{space}:{space}{value}", quote(key))).collect();
+            let text = format!("{space}{{{}{space}}}", each.join(&format!("{space},{space}")));
+            let found = members(&text).unwrap();
+            let owned = OwnedObject::new(&text).unwrap();
+            prop_assert_eq!(&owned.members(), &found);
+            for (key, value) in &found {
+                prop_assert_eq!(member(&text, key), Some(*value));
+                prop_assert_eq!(owned.member(key), Some(*value));
+            }
+            prop_assert_eq!(member(&text, "absent"), None);
+            let found: Vec<(String, String)> =
+                found.into_iter().map(|(key, value)| (key.into_owned(), value.to_owned())).collect();
+            prop_assert_eq!(Some(found), slow_members(&text));
         }
     }
 }

@@ -28,6 +28,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use super::bytes::before_special;
 use super::error::{ReadError, ReadErrorKind};
 use super::members::unescape;
 use crate::Untrusted;
@@ -61,7 +62,7 @@ fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
         return Err(ReadError::at(bytes, 0, ReadErrorKind::ByteOrderMark));
     }
-    let mut reader = StrictReader { text, bytes, at: 0, depth_max };
+    let mut reader = StrictReader { text, bytes, at: 0, depth_max, keys: Vec::new() };
     reader.space();
     if reader.peek().is_none() {
         return Err(ReadError::at(bytes, reader.at, ReadErrorKind::Empty));
@@ -76,46 +77,41 @@ fn read_to_depth(bytes: &[u8], depth_max: usize) -> Result<&str, ReadError> {
     }
 }
 
-/// Returns the number of bytes before the first one that ends or changes a string: a quote, a backslash or a control
-/// character. Whole chunks come first, because the compiler checks their bytes all at once.
-fn plain_prefix(bytes: &[u8]) -> usize {
-    const CHUNK: usize = 32;
-    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |found, byte| found | is_special(*byte));
-    let plain = CHUNK * bytes.chunks_exact(CHUNK).take_while(is_plain).count();
-    let rest = bytes.get(plain..).unwrap_or_default();
-    plain + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
-}
-
 struct StrictReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     depth_max: usize,
+    /// The keys of all objects around the current position, the innermost last.
+    keys: Vec<Cow<'a, str>>,
 }
 
 /// An error on its way up the call stack. Each container adds its step to the path, so that valid text needs no path.
-struct ReadFailure {
-    kind: Box<ReadErrorKind>,
+/// Boxed as a whole, because every function returns one, and most return none.
+struct ReadFailure(Box<FailedRead>);
+
+struct FailedRead {
+    kind: ReadErrorKind,
     path: Vec<String>,
 }
 
 impl ReadFailure {
     fn of(kind: ReadErrorKind) -> Self {
-        Self { kind: Box::new(kind), path: Vec::new() }
+        Self(Box::new(FailedRead { kind, path: Vec::new() }))
     }
 
     fn within(mut self, step: impl FnOnce() -> String) -> Self {
-        if matches!(*self.kind, ReadErrorKind::Duplicate { .. }) {
-            self.path.push(step());
+        if matches!(self.0.kind, ReadErrorKind::Duplicate { .. }) {
+            self.0.path.push(step());
         }
         self
     }
 
     fn into_kind(self) -> ReadErrorKind {
-        match *self.kind {
+        let FailedRead { kind, path } = *self.0;
+        match kind {
             ReadErrorKind::Duplicate { key, .. } => {
-                let pointer = self.path.into_iter().rev().map(pointer_step).collect();
+                let pointer = path.into_iter().rev().map(pointer_step).collect();
                 ReadErrorKind::Duplicate { key, pointer }
             }
             kind => kind,
@@ -159,7 +155,7 @@ impl<'a> StrictReader<'a> {
 
     fn object(&mut self, depth: usize) -> Result<(), ReadFailure> {
         self.enter(depth)?;
-        let mut keys = ObjectKeys::default();
+        let mut keys = ObjectKeys::above(&self.keys);
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(());
@@ -169,7 +165,7 @@ impl<'a> StrictReader<'a> {
                 return self.fail("a key in double quotes");
             }
             let key = self.string()?;
-            if !keys.insert(key.clone()) {
+            if !keys.insert(&mut self.keys, key.clone()) {
                 return Err(ReadFailure::of(ReadErrorKind::Duplicate {
                     key: key.into_owned(),
                     pointer: String::new(),
@@ -190,6 +186,7 @@ impl<'a> StrictReader<'a> {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
                     self.at += 1;
+                    keys.leave(&mut self.keys);
                     return Ok(());
                 }
                 _ => return self.fail("`,` or `}`"),
@@ -242,7 +239,7 @@ impl<'a> StrictReader<'a> {
         self.at += 1;
         let mut escaped = false;
         loop {
-            self.at += plain_prefix(self.bytes.get(self.at..).unwrap_or_default());
+            self.at += before_special(self.bytes.get(self.at..).unwrap_or_default());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -353,25 +350,35 @@ impl<'a> StrictReader<'a> {
     }
 }
 
-/// The keys of one object that were read so far.
-#[derive(Default)]
+/// The keys of one object that were read so far. The first are on a stack that all objects share, so that an object
+/// needs no allocation of its own.
 struct ObjectKeys<'a> {
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
+    /// Where the keys of this object begin on the stack.
+    start: usize,
+    /// All keys, once they are many.
+    many: Option<HashSet<Cow<'a, str>>>,
 }
 
 impl<'a> ObjectKeys<'a> {
+    /// Begins an object inside of all objects whose keys are on the stack.
+    fn above(stack: &[Cow<'a, str>]) -> Self {
+        Self { start: stack.len(), many: None }
+    }
+
     /// Adds a key. Returns `false` if the object has it already.
-    fn insert(&mut self, key: Cow<'a, str>) -> bool {
-        if self.few.len() < FEW_KEYS {
-            let is_new = !self.few.contains(&key);
-            self.few.push(key);
+    fn insert(&mut self, stack: &mut Vec<Cow<'a, str>>, key: Cow<'a, str>) -> bool {
+        let own = stack.get(self.start..).unwrap_or_default();
+        if own.len() < FEW_KEYS {
+            let is_new = !own.iter().any(|other| **other == *key);
+            stack.push(key);
             return is_new;
         }
-        if self.many.is_empty() {
-            self.many.extend(self.few.iter().cloned());
-        }
-        self.many.insert(key)
+        self.many.get_or_insert_with(|| own.iter().cloned().collect()).insert(key)
+    }
+
+    /// Ends the object.
+    fn leave(&self, stack: &mut Vec<Cow<'a, str>>) {
+        stack.truncate(self.start);
     }
 }
 

@@ -1,4 +1,8 @@
 //! Drafts a contract file for a server's tools, which the operator reviews, corrects and puts into effect.
+//!
+//! Everything in the file counts as the operator's words: the approval page shows it as "according to the operator". So
+//! a sentence that the server wrote never becomes a field of a draft. It is a comment, which the operator can adopt.
+//! Without the field, the page shows the server's sentence as the server's.
 
 use serde_json::Value;
 
@@ -18,13 +22,17 @@ pub const MARKER: &str = "# DRAFT";
 const DRY_RUNS: [&str; 5] = ["dryRun", "dry_run", "dry-run", "dryrun", "preview"];
 const DESCRIPTION_MAX_CHARS: usize = 200;
 const SENSITIVE_MAX: usize = 20;
+/// Fields with sentences for the user who approves a call.
+const SENTENCES: [&str; 2] = ["description", "sideEffects"];
+const SAID_BY_SERVER: &str = " (the server's words)";
 
 /// Drafts a contract file in YAML with one contract per tool. The same offer always gives the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
     let mut text = format!(
         "{MARKER}: contracts for the tools of `{server}`, derived from their schemas, annotations and names.\n\
          # A gateway enforces this file as soon as it is in its folder `contracts/`. Review and correct each contract,\n\
-         # then remove the first line. `mcpproxy contract lint` checks the contracts that are in force.\n"
+         # then remove the first line. `mcpproxy contract lint` checks the contracts that are in force.\n\
+         # The server's own sentences are comments, because a user who approves a call would read them as yours.\n"
     );
     if offer.is_empty() {
         text.push_str("\n# The server offers no tools.\n[]\n");
@@ -39,12 +47,17 @@ pub fn draft(server: &ServerName, offer: &Offer) -> String {
 fn draft_one(offered: &Offered) -> String {
     let wild = Wild::of(offered);
     let judgement = Judgement::of(offered, &wild);
-    let (own, unusable) = own_fields(offered, &judgement);
+    let (mut own, unusable) = own_fields(offered, &judgement);
+    let quoted: Vec<(&'static str, Value)> = own.extract_if(.., |(name, _)| SENTENCES.contains(name)).collect();
+    let is_quoted = |name: &str| quoted.iter().any(|(field, _)| *field == name);
     let fields: Vec<(&'static str, Value)> = FIELDS
         .iter()
         .map(|field| field.key)
         .filter_map(|name| {
             let own = own.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
+            if is_quoted(name) {
+                return None;
+            }
             Some((name, own.or_else(|| drafted(name, offered, &wild, &judgement))?))
         })
         .collect();
@@ -53,6 +66,14 @@ fn draft_one(offered: &Offered) -> String {
     notes.before.extend(unusable.into_iter().map(|name| {
         format!("The schema in `{name}` of the server's contract cannot be used. Write one here that can. It replaces the server's.")
     }));
+    let description = first_sentence(offered.description.for_json()).filter(|_| !is_quoted("description"));
+    let described = description.map(|text| ("description", Value::from(text)));
+    notes.after.extend(
+        described
+            .into_iter()
+            .chain(quoted)
+            .map(|(name, value)| format!("{name}: {}{SAID_BY_SERVER}", writer::flow(&value))),
+    );
     if !is_written("permissions") {
         notes.after.push(format!("permissions: [{}]", suggested_permission(offered, judgement.operation)));
     }
@@ -127,7 +148,6 @@ fn drafted(name: &str, offered: &Offered, wild: &Wild, judgement: &Judgement) ->
     match name {
         "riskLevel" => Some(judgement.risk.as_str().into()),
         "operation" => Some(judgement.operation.operation().into()),
-        "description" => first_sentence(offered.description.for_json()).map(Value::from),
         "category" => Some(wild.category.clone().unwrap_or_else(|| offered.name.server().to_string()).into()),
         "permissions" => (!wild.permissions.is_empty()).then(|| wild.permissions.clone().into()),
         "sideEffects" => {

@@ -1,4 +1,7 @@
 //! Parses a schema into nodes and conditions, and refuses what is too large or malformed.
+//!
+//! A mistake in a contract's schema ends the parsing. A mistake in a server's schema, such as `"type": "float"`, does
+//! not: the keyword is skipped and the first mistake is kept. So the limits also hold for the rest of such a schema.
 
 use std::collections::HashMap;
 
@@ -24,6 +27,8 @@ pub(super) const PATTERNS_MAX: usize = 32;
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) draft: Draft,
+    /// The first mistake of a server's schema. Such a schema is not used to check values.
+    pub(super) mistake: Option<SchemaError>,
 }
 
 pub(super) struct GraphBuilder<'v> {
@@ -33,6 +38,7 @@ pub(super) struct GraphBuilder<'v> {
     known: HashMap<*const Value, NodeId>,
     references: Vec<Reference<'v>>,
     patterns: std::collections::HashSet<&'v str>,
+    first_mistake: Option<SchemaError>,
 }
 
 struct Reference<'v> {
@@ -65,12 +71,13 @@ impl Graph {
             known: HashMap::new(),
             references: Vec::new(),
             patterns: std::collections::HashSet::new(),
+            first_mistake: None,
         };
         builder.read(&root, &root, None, 1)?;
         builder.link(&root)?;
-        let nodes = builder.nodes;
+        let (nodes, mistake) = (builder.nodes, builder.first_mistake);
         super::bounds::check(&nodes)?;
-        Ok(Self { nodes, draft })
+        Ok(Self { nodes, draft, mistake })
     }
 }
 
@@ -102,7 +109,11 @@ impl<'v> GraphBuilder<'v> {
                 (conditions, members.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()))
             }
             _ if node == 0 => return Err(SchemaError::NotASchema),
-            _ => return Err(self.mistake(node, "", "an object, true or false")),
+            _ => {
+                let mistake = self.mistake(node, "", "an object, true or false");
+                self.tolerate::<()>(Err(mistake))?;
+                (Vec::new(), None)
+            }
         };
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.description = description.map(|text| super::messages::description(text).into());
@@ -119,7 +130,8 @@ impl<'v> GraphBuilder<'v> {
         }
         let names = NamedSchemas::of(root, self.draft);
         while let Some(Reference { from, base, keyword, text }) = self.references.pop() {
-            let (target, base) = names.find(base, keyword, text)?;
+            let found = names.find(base, keyword, text);
+            let Some((target, base)) = self.tolerate(found)? else { continue };
             let to = match self.known.get(&std::ptr::from_ref(target)) {
                 Some(known) => *known,
                 None => self.read(target, base, Some((0, text.trim_start_matches(['#', '/']).to_owned())), 1)?,
@@ -129,6 +141,17 @@ impl<'v> GraphBuilder<'v> {
             }
         }
         Ok(())
+    }
+
+    /// Skips a part of a server's schema that is not valid JSON Schema, and remembers the first mistake.
+    pub(super) fn tolerate<T>(&mut self, part: Result<T, SchemaError>) -> Result<Option<T>, SchemaError> {
+        match (part, self.author) {
+            (Err(mistake), Author::Server) if mistake.is_invalid() => {
+                self.first_mistake.get_or_insert(mistake);
+                Ok(None)
+            }
+            (part, Author::Server | Author::Contract) => part.map(Some),
+        }
     }
 
     pub(super) fn mistake(&self, node: NodeId, keyword: &str, expected: &'static str) -> SchemaError {

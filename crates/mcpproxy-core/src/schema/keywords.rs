@@ -15,55 +15,60 @@ static ANYTHING: Value = Value::Bool(true);
 
 impl<'v> GraphBuilder<'v> {
     pub(super) fn conditions(&mut self, here: SchemaPosition<'v>) -> Result<Vec<Condition>, SchemaError> {
-        self.refer(here, "$ref")?;
+        let reference = self.refer(here, "$ref");
+        self.tolerate(reference)?;
         let mut conditions = Vec::new();
         if here.schema.contains_key("$ref") && self.draft.reference_stands_alone() {
             return Ok(conditions);
         }
         for (keyword, value) in here.schema {
-            let condition = match keyword.as_str() {
-                "type" => Some(ValueCondition::Type(self.types(here, value)?).into()),
-                "enum" => {
-                    let options =
-                        value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "an array of values"))?;
-                    Some(ValueCondition::Enum(options.clone()).into())
-                }
-                "const" if self.draft >= Draft::Six => Some(ValueCondition::Const(value.clone()).into()),
-                "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                    self.number_condition(here, keyword, value)?
-                }
-                "minLength" => {
-                    Some(ValueCondition::Length(CountLimit::Least, self.count(here, keyword, value)?).into())
-                }
-                "maxLength" => Some(ValueCondition::Length(CountLimit::Most, self.count(here, keyword, value)?).into()),
-                "minItems" => Some(ArrayCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into()),
-                "maxItems" => Some(ArrayCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into()),
-                "minProperties" => {
-                    Some(ObjectCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into())
-                }
-                "maxProperties" => {
-                    Some(ObjectCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into())
-                }
-                "pattern" => {
-                    let text = self.text(here, keyword, value)?;
-                    self.count_pattern(text)?;
-                    Some(ValueCondition::Pattern(CompiledKeyword::new(text)).into())
-                }
-                "format" => {
-                    let text = self.text(here, keyword, value)?;
-                    self.count_pattern(text)?;
-                    Some(ValueCondition::Format(CompiledKeyword::new(text)).into())
-                }
-                "uniqueItems" => {
-                    let is_on = value.as_bool().ok_or_else(|| self.mistake(here.node, keyword, "true or false"))?;
-                    is_on.then_some(ArrayCondition::Unique.into())
-                }
-                "required" => Some(ObjectCondition::Required(self.names(here, keyword, value)?).into()),
-                _ => self.applicator(here, keyword, value)?,
-            };
-            conditions.extend(condition);
+            let condition = self.condition(here, keyword, value);
+            conditions.extend(self.tolerate(condition)?.flatten());
         }
         Ok(conditions)
+    }
+
+    fn condition(
+        &mut self,
+        here: SchemaPosition<'v>,
+        keyword: &'v str,
+        value: &'v Value,
+    ) -> Result<Option<Condition>, SchemaError> {
+        Ok(match keyword {
+            "type" => Some(ValueCondition::Type(self.types(here, value)?).into()),
+            "enum" => {
+                let options = value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "an array of values"))?;
+                Some(ValueCondition::Enum(options.clone()).into())
+            }
+            "const" if self.draft >= Draft::Six => Some(ValueCondition::Const(value.clone()).into()),
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                self.number_condition(here, keyword, value)?
+            }
+            "minLength" => Some(ValueCondition::Length(CountLimit::Least, self.count(here, keyword, value)?).into()),
+            "maxLength" => Some(ValueCondition::Length(CountLimit::Most, self.count(here, keyword, value)?).into()),
+            "minItems" => Some(ArrayCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into()),
+            "maxItems" => Some(ArrayCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into()),
+            "minProperties" => {
+                Some(ObjectCondition::Count(CountLimit::Least, self.count(here, keyword, value)?).into())
+            }
+            "maxProperties" => Some(ObjectCondition::Count(CountLimit::Most, self.count(here, keyword, value)?).into()),
+            "pattern" => {
+                let text = self.text(here, keyword, value)?;
+                self.count_pattern(text)?;
+                Some(ValueCondition::Pattern(CompiledKeyword::new(text)).into())
+            }
+            "format" => {
+                let text = self.text(here, keyword, value)?;
+                self.count_pattern(text)?;
+                Some(ValueCondition::Format(CompiledKeyword::new(text)).into())
+            }
+            "uniqueItems" => {
+                let is_on = value.as_bool().ok_or_else(|| self.mistake(here.node, keyword, "true or false"))?;
+                is_on.then_some(ArrayCondition::Unique.into())
+            }
+            "required" => Some(ObjectCondition::Required(self.names(here, keyword, value)?).into()),
+            _ => self.applicator(here, keyword, value)?,
+        })
     }
 
     /// Reads keywords that contain schemas.
@@ -135,11 +140,13 @@ impl<'v> GraphBuilder<'v> {
     fn properties(&mut self, here: SchemaPosition<'v>) -> Result<Condition, SchemaError> {
         let mut properties = Properties::default();
         if let Some(value) = here.schema.get("properties") {
-            let subs = self.map(here, "properties", value)?;
+            let subs = self.map(here, "properties", value);
+            let subs = self.tolerate(subs)?.unwrap_or_default();
             properties.named = subs.into_iter().map(|(name, node)| (name.into(), node)).collect();
         }
         if let Some(value) = here.schema.get("patternProperties") {
-            for (pattern, node) in self.map(here, "patternProperties", value)? {
+            let subs = self.map(here, "patternProperties", value);
+            for (pattern, node) in self.tolerate(subs)?.unwrap_or_default() {
                 self.count_pattern(pattern)?;
                 properties.patterns.push((CompiledKeyword::new(pattern), node));
             }
@@ -158,7 +165,10 @@ impl<'v> GraphBuilder<'v> {
             return Ok(None);
         }
         let (first, rest) = match (prefix, items) {
-            (Some(prefix), _) => (self.list(here, "prefixItems", prefix)?, self.sub_of(here, "items")?),
+            (Some(prefix), _) => {
+                let first = self.list(here, "prefixItems", prefix);
+                (self.tolerate(first)?.unwrap_or_default(), self.sub_of(here, "items")?)
+            }
             (None, Some(Value::Array(items))) if items.is_empty() => {
                 (Vec::new(), self.sub_of(here, "additionalItems")?)
             }
@@ -188,7 +198,8 @@ impl<'v> GraphBuilder<'v> {
         for (name, needed) in members {
             let step = format!("dependencies/{}", name.replace('~', "~0").replace('/', "~1"));
             if needed.is_array() {
-                let names = self.names(here, &step, needed)?;
+                let names = self.names(here, &step, needed);
+                let names = self.tolerate(names)?.unwrap_or_default();
                 let node = self.sub(here, &step, &ANYTHING)?;
                 if let Some(node) = self.nodes.get_mut(node as usize) {
                     node.conditions.push(ObjectCondition::Required(names).into());

@@ -3,7 +3,7 @@
 use crate::{SERVER_NAME_MAX_CHARS, ServerName};
 
 /// Returns a valid server name that is similar to `name`.
-pub(super) fn server_name(name: &str) -> Option<ServerName> {
+pub fn server_name(name: &str) -> Option<ServerName> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     let mut out = String::new();
     for c in name.chars().flat_map(char::to_lowercase).map(|c| if fits(c) { c } else { '-' }) {

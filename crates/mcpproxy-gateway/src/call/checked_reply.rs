@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::claims::StoredAnswer;
 use crate::answer::error_result;
-use crate::message::{Reply, RpcError, field, member};
+use crate::message::{Members, Reply, RpcError, field};
 use crate::offload::offload;
 use crate::sensitive::Sensitive;
 use crate::upstream::UpstreamError;
@@ -55,12 +55,22 @@ pub(super) enum FinalReply {
     Failed(UpstreamError),
 }
 
+impl ServerReply {
+    fn of(result: String) -> Self {
+        let fields = members(&result).unwrap_or_default();
+        let (is_error, asks_only) = (field(&fields, "isError") == Some("true"), asks_only(&fields));
+        match (is_error, asks_only) {
+            (true, _) => Self::ErrorResult(result),
+            (false, true) => Self::InputRequired(result),
+            (false, false) => Self::Result(result),
+        }
+    }
+}
+
 impl CheckedReply {
     pub(super) fn new(tool: &Tool, reply: Result<Reply, UpstreamError>) -> Self {
         let reply = match reply {
-            Ok(Ok(result)) if is_error(&result) => ServerReply::ErrorResult(result),
-            Ok(Ok(result)) if requires_input(&result) => ServerReply::InputRequired(result),
-            Ok(Ok(result)) => ServerReply::Result(result),
+            Ok(Ok(result)) => ServerReply::of(result),
             Ok(Err(error)) => ServerReply::Error(error),
             Err(error) => ServerReply::Failed(error),
         };
@@ -191,16 +201,14 @@ fn with_failure(error: RpcError, failure: Option<String>) -> RpcError {
     }
 }
 
-fn is_error(result: &str) -> bool {
-    member(result, "isError") == Some("true")
-}
-
 /// Returns true if the reply contains a request for input and nothing else. Otherwise a single member in a result would
 /// let the rest of it pass unchecked.
 fn requires_input(result: &str) -> bool {
-    members(result).is_some_and(|fields| {
-        field(&fields, "resultType") == Some("\"input_required\"")
-            && field(&fields, "content").is_none()
-            && field(&fields, "structuredContent").is_none()
-    })
+    members(result).is_some_and(|fields| asks_only(&fields))
+}
+
+fn asks_only(fields: &Members<'_>) -> bool {
+    field(fields, "resultType") == Some("\"input_required\"")
+        && field(fields, "content").is_none()
+        && field(fields, "structuredContent").is_none()
 }

@@ -2,17 +2,18 @@
 
 use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::settings::TwoKey;
-use mcpproxy_core::{Arguments, Declared, Denial, Intent, ServerName, ToolName, Variant, declare};
+use mcpproxy_core::{Arguments, Declared, Denial, Intent, ServerName, ToolName, Variant, declare, declare_members};
 
 use crate::answer::OWN_PREFIX;
-use crate::message::{self, member};
+use crate::message::{self, Members, field};
 use crate::record::RequestedCall;
 use crate::snapshot::Snapshot;
 
 pub(crate) enum Target<'a> {
     /// The parameters of a `call_tool_*`, which have passed the strict reader.
-    /// `candidates` are the tools that a name without a server could mean, if there are several.
-    Variant { variant: Variant, parameters: &'a str, candidates: Vec<ToolName> },
+    /// `fields` are their members, or `None` if they are no object. `candidates` are the tools that a name without a
+    /// server could mean, if there are several.
+    Variant { variant: Variant, parameters: &'a str, fields: Option<Members<'a>>, candidates: Vec<ToolName> },
     /// A direct call. The tool's contract or annotations choose the variant, and what the four tools take as parameters
     /// is in `_meta`.
     Direct { name: ToolName, arguments: &'a str, meta: Option<&'a str> },
@@ -21,8 +22,8 @@ pub(crate) enum Target<'a> {
 impl<'a> Target<'a> {
     pub(super) fn declare(self, snapshot: &Snapshot) -> Result<Declared, Denial> {
         match self {
-            Self::Variant { variant, parameters, candidates } => {
-                let declared = declare(variant, parameters, snapshot.settings.intent.two_key);
+            Self::Variant { variant, fields, candidates, .. } => {
+                let declared = declare_members(variant, fields.as_ref(), snapshot.settings.intent.two_key);
                 match declared {
                     Err(Denial::InvalidToolName(_)) if !candidates.is_empty() => {
                         Err(Denial::AmbiguousToolName { candidates })
@@ -46,8 +47,8 @@ impl<'a> Target<'a> {
     /// Returns the server the call is for, as far as its name can be read.
     pub(crate) fn server(&self) -> Option<ServerName> {
         match self {
-            Self::Variant { parameters, .. } => {
-                let name = member(parameters, "name").and_then(string_value)?;
+            Self::Variant { fields, .. } => {
+                let name = field(fields.as_ref()?, "name").and_then(string_value)?;
                 ServerName::parse(name.split_once(':')?.0).ok()
             }
             Self::Direct { name, .. } => Some(name.server().clone()),

@@ -25,7 +25,7 @@
 use std::sync::{Arc, PoisonError};
 
 use http::HeaderMap;
-use mcpproxy_core::json::{members, quote, string_value};
+use mcpproxy_core::json::{OwnedObject, members, quote, string_value};
 use mcpproxy_core::{Agent, ServerName, ToolName, Understood, Variant, understand};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +38,7 @@ use crate::agents::{
 };
 use crate::call::{self, CallRequest, Target};
 use crate::headers;
-use crate::message::{
-    self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, params_of, required,
-};
+use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, required};
 use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS};
 use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
@@ -49,7 +47,25 @@ use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 #[derive(Clone, Debug)]
 pub(crate) struct AgentRequest {
     pub(crate) method: Arc<str>,
-    pub(crate) params: Option<Arc<str>>,
+    params: Option<Arc<OwnedObject>>,
+}
+
+impl AgentRequest {
+    pub(crate) fn new(method: &str, params: Option<&str>) -> Result<Self, RpcError> {
+        let invalid = || RpcError::new(INVALID_PARAMS, "params must be an object");
+        let params = params.map(|params| OwnedObject::new(params).ok_or_else(invalid)).transpose()?;
+        Ok(Self { method: method.into(), params: params.map(Arc::new) })
+    }
+
+    /// Returns the members of the `params`. Absent `params` are empty.
+    pub(crate) fn params(&self) -> Members<'_> {
+        self.params.as_ref().map(|params| params.members()).unwrap_or_default()
+    }
+
+    /// Returns one member of the `params`.
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
+        self.params.as_ref()?.member(name)
+    }
 }
 
 /// Starts a request. `id` lets an agent with a session cancel it.
@@ -62,8 +78,7 @@ pub(crate) fn begin(
 ) -> InFlight {
     let cancel = CancellationToken::new();
     let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
-    let meta = request.params.as_deref().and_then(|params| member(params, "_meta"));
-    let progress_token = meta.and_then(|meta| member(meta, "progressToken")).map(Arc::from);
+    let progress_token = request.param("_meta").and_then(|meta| member(meta, "progressToken")).map(Arc::from);
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
     let identity = Arc::clone(&agent.identity);
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
@@ -79,7 +94,7 @@ pub(crate) fn begin(
 fn dress(result: String, era: Era) -> String {
     let marked = member(&result, "resultType");
     match (era, marked) {
-        (Era::Modern, None) => message::with_members(&result, &[("resultType", "\"complete\"")]),
+        (Era::Modern, None) => complete_type(result),
         (Era::Legacy, Some("\"complete\"")) => {
             let kept = members(&result).unwrap_or_default();
             message::object(
@@ -90,6 +105,23 @@ fn dress(result: String, era: Era) -> String {
     }
 }
 
+/// Adds `resultType` to a result without one. The rest is not copied, because it may be megabytes.
+fn complete_type(mut result: String) -> String {
+    const TYPE: &str = "\"resultType\":\"complete\"}";
+    let end = result.trim_end().len();
+    let open = result.get(..end).and_then(|result| result.strip_suffix('}')).map(str::trim_end);
+    let (length, is_first) = match open {
+        Some(open) => (open.len(), open.ends_with('{')),
+        None => return message::with_members(&result, &[("resultType", "\"complete\"")]),
+    };
+    result.truncate(length);
+    if !is_first {
+        result.push(',');
+    }
+    result.push_str(TYPE);
+    result
+}
+
 async fn answer(
     state: &Arc<SharedState>,
     agent: &ConnectedAgent,
@@ -97,7 +129,7 @@ async fn answer(
     channel: &AgentChannel,
     cancel: &CancellationToken,
 ) -> Reply {
-    let params = params_of(request.params.as_deref())?;
+    let params = request.params();
     let passage = |own: &[&str]| Passage {
         era: agent.era,
         meta: field(&params, "_meta"),
@@ -109,6 +141,7 @@ async fn answer(
         channel,
         cancel,
     };
+    // Everything but a call is boxed: each call would move and clear the room for all of them.
     match (&*request.method, agent.era) {
         ("server/discover", Era::Modern) => Ok(discover(state, &agent.endpoint_mode)),
         ("tools/list", _) => lists::tools(state, agent, &params),
@@ -121,7 +154,7 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
-            let reply = relayed(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"])).await);
+            let reply = relayed(Box::pin(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"]))).await);
             reply.map(|result| links::in_prompt(state, agent, server.name(), result))
         }
         ("resources/read", _) => {
@@ -132,18 +165,19 @@ async fn answer(
             let (server, own) =
                 find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
             let reply = relayed(
-                relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])).await,
+                Box::pin(relay(&server, Relayed::ReadResource, vec![("uri", quote(own))], Some(own), &passage(&["uri"])))
+                    .await,
             );
             lists::read_result(reply, agent, server.name())
         }
-        ("completion/complete", _) => complete(state, agent, &params, &passage(&["ref"])).await,
+        ("completion/complete", _) => Box::pin(complete(state, agent, &params, &passage(&["ref"]))).await,
         ("ping", Era::Legacy) => Ok("{}".to_owned()),
-        ("logging/setLevel", Era::Legacy) => set_level(state, agent, &params, &passage(&["level"])).await,
+        ("logging/setLevel", Era::Legacy) => Box::pin(set_level(state, agent, &params, &passage(&["level"]))).await,
         ("resources/subscribe", Era::Legacy) => {
-            subscribe(state, agent, &params, Relayed::Subscribe, &passage(&["uri"])).await
+            Box::pin(subscribe(state, agent, &params, Relayed::Subscribe, &passage(&["uri"]))).await
         }
         ("resources/unsubscribe", Era::Legacy) => {
-            subscribe(state, agent, &params, Relayed::Unsubscribe, &passage(&["uri"])).await
+            Box::pin(subscribe(state, agent, &params, Relayed::Unsubscribe, &passage(&["uri"]))).await
         }
         (method, _) => Err(RpcError::method_not_found(&four::quoted(method))),
     }
@@ -162,21 +196,23 @@ async fn call_tool(
     let target = match &agent.endpoint_mode {
         EndpointMode::Four => match (Variant::from_tool(&name), name.as_ref()) {
             (Some(variant), _) => {
-                understood = understand(arguments, |bare| tools_named(state, agent, bare));
-                let Understood { parameters, candidates } = &understood;
-                Target::Variant { variant, parameters, candidates: candidates.clone() }
+                let found = understand(arguments, |bare| tools_named(state, agent, bare));
+                let Understood { parameters, fields, candidates } = found;
+                understood = parameters;
+                let parameters: &str = &understood;
+                Target::Variant { variant, parameters, fields: fields.or_else(|| members(parameters)), candidates }
             }
             (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
             (None, _) => {
                 let error = four::no_such_tool(&name);
-                return call::refuse_unknown(state, agent, &name, arguments, error).await;
+                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
             }
         },
         EndpointMode::Server(_) | EndpointMode::Direct => match agent.endpoint_mode.tool_in(&name) {
             Some(name) => Target::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
-                return call::refuse_unknown(state, agent, &name, arguments, error).await;
+                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
             }
         },
     };
@@ -310,7 +346,7 @@ pub(crate) fn initialize(
     agent: &Agent,
     request: &AgentRequest,
 ) -> Result<(Session, String), RpcError> {
-    let params = params_of(request.params.as_deref())?;
+    let params = request.params();
     let wanted = required(&params, "protocolVersion")?;
     let is_known = VERSIONS.contains(&wanted.as_ref()) && wanted != MODERN_VERSION;
     let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
@@ -363,7 +399,7 @@ pub(crate) fn listen(
     id: &str,
     request: &AgentRequest,
 ) -> Result<(String, mpsc::Receiver<String>), RpcError> {
-    let params = params_of(request.params.as_deref())?;
+    let params = request.params();
     let wanted = field(&params, "notifications").unwrap_or("{}");
     let is_set = |key: &str| member(wanted, key) == Some("true");
     let uris: Vec<String> =
@@ -413,6 +449,25 @@ pub(crate) fn check_parameter_headers(
     let name = tool_name(request).and_then(|name| agent.endpoint_mode.tool_in(&name));
     let name = name.filter(|name| agent.identity.scope.sees(name.server()));
     let Some(tool) = name.and_then(|name| snapshot.catalog.resolve(&name).cloned()) else { return Ok(()) };
-    let arguments = request.params.as_deref().and_then(|params| member(params, "arguments")).unwrap_or("{}");
+    let arguments = request.param("arguments").unwrap_or("{}");
     headers::check_parameters(given, &tool.offered, arguments).map_err(|reason| RpcError::new(HEADER_MISMATCH, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_say_that_they_are_complete() {
+        for result in ["{}", " { } ", r#"{"a":1}"#, "{\"content\": [ {} ] }\n", r#"{"a":"}"}"#] {
+            let dressed = dress(result.to_owned(), Era::Modern);
+            let (dressed, expected): (serde_json::Value, serde_json::Value) = (
+                serde_json::from_str(&dressed).unwrap(),
+                serde_json::from_str(&message::with_members(result, &[("resultType", "\"complete\"")])).unwrap(),
+            );
+            assert_eq!(dressed, expected, "{result}");
+        }
+        let asks = r#"{"resultType":"input_required"}"#;
+        assert_eq!(dress(asks.to_owned(), Era::Modern), asks);
+    }
 }

@@ -10,7 +10,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use mcpproxy_core::json::{self, members, string_value};
+use mcpproxy_core::json::{self, string_value};
 use mcpproxy_core::{Agent, Scope, ServerName};
 
 use super::dispatch::{self, AgentRequest};
@@ -22,9 +22,7 @@ use crate::agents::{
 };
 use crate::gateway::Gateway;
 use crate::headers;
-use crate::message::{
-    self, INTERNAL_ERROR, INVALID_REQUEST, Members, Message, PARSE_ERROR, RpcError, id_of, member, params_of,
-};
+use crate::message::{self, INTERNAL_ERROR, INVALID_REQUEST, Members, Message, PARSE_ERROR, RpcError, id_of, member};
 use crate::protocol::{Era, MODERN_VERSION};
 use crate::record;
 use crate::state::SharedState;
@@ -148,13 +146,15 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
     match Message::parse(text) {
         Err(error) => respond::rejected(id_of(text), error),
         Ok(Message::Request { id, method, params }) => {
-            let request = AgentRequest { method: method.as_ref().into(), params: params.map(Into::into) };
-            let modern = params_of(params).and_then(|params| revision::of_http(&parts.headers, &method, &params));
-            match modern {
-                Ok(Some(modern)) => {
+            let read = AgentRequest::new(&method, params).and_then(|request| {
+                let modern = revision::of_http(&parts.headers, &method, &request.params())?;
+                Ok((request, modern))
+            });
+            match read {
+                Ok((request, Some(modern))) => {
                     take_modern(state, endpoint_mode, agent, (id, modern), request, &parts.headers).await
                 }
-                Ok(None) => take_legacy(state, endpoint_mode, agent, id, request, &parts.headers).await,
+                Ok((request, None)) => take_legacy(state, endpoint_mode, agent, id, request, &parts.headers).await,
                 Err(error) => respond::rejected(Some(id), error),
             }
         }
@@ -244,8 +244,8 @@ async fn take_modern(
     if let Err(error) = dispatch::check_parameter_headers(&state, &agent, &request, headers) {
         return respond::rejected(Some(id), error);
     }
-    let params = request.params.clone();
-    let params = params.as_deref().and_then(members).unwrap_or_default();
+    let kept = request.clone();
+    let params = kept.params();
     let in_flight = if Parked::is_retry(&params) {
         state.parked.resume(&params, &agent.identity.name)
     } else {
@@ -413,6 +413,5 @@ fn not_allowed() -> Response {
 
 /// Reads the `name` of a call, for checks before it begins.
 pub(crate) fn tool_name(request: &AgentRequest) -> Option<String> {
-    let params = request.params.as_deref()?;
-    member(params, "name").and_then(string_value).map(std::borrow::Cow::into_owned)
+    request.param("name").and_then(string_value).map(std::borrow::Cow::into_owned)
 }

@@ -19,7 +19,7 @@ use crate::agents::{
     Topics, subject,
 };
 use crate::gateway::Gateway;
-use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member, params_of};
+use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member};
 use crate::protocol::Era;
 
 /// Time after the start in which requests wait for the servers.
@@ -139,11 +139,14 @@ impl Line {
         match Message::parse(text) {
             Err(error) => self.reject(id_of(text), error).await,
             Ok(Message::Request { id, method, params }) => {
-                let request = AgentRequest { method: method.as_ref().into(), params: params.map(Into::into) };
-                match params_of(params).and_then(|params| revision::of_line(&params)) {
+                let read = AgentRequest::new(&method, params).and_then(|request| {
+                    let modern = revision::of_line(&request.params())?;
+                    Ok((request, modern))
+                });
+                match read {
                     Err(error) => self.reject(Some(id), error).await,
-                    Ok(Some(modern)) => self.take_modern(id, modern, request).await,
-                    Ok(None) => self.take_legacy(id, request).await,
+                    Ok((request, Some(modern))) => self.take_modern(id, modern, request).await,
+                    Ok((request, None)) => self.take_legacy(id, request).await,
                 }
             }
             Ok(Message::Notification { method, params }) => {
@@ -184,11 +187,8 @@ impl Line {
             return;
         }
         let needs_all = needs_all_servers(&request);
-        let params = request.params.clone();
-        let params = match params_of(params.as_deref()) {
-            Ok(params) => params,
-            Err(error) => return self.reject(Some(id), error).await,
-        };
+        let kept = request.clone();
+        let params = kept.params();
         let in_flight = if Parked::is_retry(&params) {
             self.gateway.state.parked.resume(&params, &self.agent.name)
         } else {

@@ -11,6 +11,7 @@ use mcpproxy_core::{Changed, ServerName};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::counts::ToolCounts;
 use crate::agents::ListKind;
 use crate::events::GatewayEvent;
 use crate::message::member;
@@ -200,13 +201,16 @@ pub(super) fn changed_lists(before: &Snapshot, after: &Snapshot) -> impl Iterato
 async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, before: &Snapshot) {
     let after = state.snapshot.load_full();
     let mut lists: HashSet<(ServerName, ListKind)> = changed_lists(before, &after).collect();
+    let is_any_up = changes.iter().any(|(_, change)| matches!(change, Change::Connected));
+    let counts = if is_any_up { ToolCounts::of(&after) } else { BTreeMap::new() };
     for (name, change) in changes {
         match change {
             Change::Connected => {
                 lists.extend([ListKind::Prompts, ListKind::Resources].map(|kind| (name.clone(), kind)));
                 record::note_server(&state.ledger, &name, None).await;
                 let tools = after.offers.get(&name).map_or(0, |offers| offers.tools.len());
-                state.events.send(GatewayEvent::Up { server: name, tools });
+                let unasked = counts.get(&name).map_or(0, |counts| counts.unasked);
+                state.events.send(GatewayEvent::Up { server: name, tools, unasked });
             }
             Change::Failed { reason, hint } => {
                 record::note_server(&state.ledger, &name, Some(reason.clone())).await;

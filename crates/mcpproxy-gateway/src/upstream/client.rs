@@ -100,7 +100,7 @@ impl Client {
         loop {
             let (mut wire, is_fresh) = match self.take_idle() {
                 Some(wire) => (wire, false),
-                None => (self.connect().await?, true),
+                None => (Box::pin(self.connect()).await?, true),
             };
             if wire.ready().await.is_err() && !is_fresh {
                 // The server closed it while it was idle.
@@ -229,13 +229,21 @@ impl Answer {
     pub(crate) async fn body(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let mut rest: Option<Vec<u8>> = None;
+        // A body of known length gets all its room at once.
+        let announced = self.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let room = announced.unwrap_or(0).clamp(first.len(), limit.max(first.len()));
         let mut size = first.len();
         while size <= limit {
             match self.chunk().await? {
                 None => return Ok(rest.map_or(first, Bytes::from)),
                 Some(chunk) => {
                     size += chunk.len();
-                    rest.get_or_insert_with(|| first.to_vec()).extend_from_slice(&chunk);
+                    let rest = rest.get_or_insert_with(|| {
+                        let mut rest = Vec::with_capacity(room);
+                        rest.extend_from_slice(&first);
+                        rest
+                    });
+                    rest.extend_from_slice(&chunk);
                 }
             }
         }

@@ -80,8 +80,9 @@ pub(crate) async fn send(link: &Link, era: Era, request: Request<'_>) -> Result<
         Link::Http(link) => link.next_id(),
     };
     let meta = meta(era, &request, id);
-    let params = object(request.params.iter().copied().chain(meta.as_deref().map(|meta| ("_meta", meta))));
-    let text = message::request(&id.to_string(), request.method, &params);
+    let params: Vec<(&str, &str)> =
+        request.params.iter().copied().chain(meta.as_deref().map(|meta| ("_meta", meta))).collect();
+    let text = message::request_of(&id.to_string(), request.method, &params);
     match link {
         Link::Duplex(line) => line.request(id, text, request.channel.cloned()).await,
         Link::Http(link) => {

@@ -221,7 +221,7 @@ mod tests {
         check("ended", "npm error code ENOTFOUND", &[], Some(proxy));
         let path = "A program is missing. Install it, add its folder to PATH where the gateway starts, or write its \
                     whole path as `command`.";
-        check("could not start `uvx`: command not found; is it installed and on the PATH?", "", &[], Some(path));
+        check("could not start `uvx`: command not found", "", &[], Some(path));
         let token = "The server misses GITHUB_TOKEN. Set it in `env` of this server, or add it to `env_passthrough` if \
                      the gateway has it.";
         check("ended", "Error: GITHUB_TOKEN environment variable is required", &[], Some(token));

@@ -64,7 +64,7 @@ impl Duplex {
     pub(crate) async fn send(&self, text: String) -> Result<(), UpstreamError> {
         match &self.outlet {
             Outlet::Stdin(stdin) => {
-                let mut text = message::one_line(&text).into_owned();
+                let mut text = message::into_one_line(text);
                 text.push('\n');
                 let write = async {
                     let stdin = Arc::clone(stdin).lock_owned().await;

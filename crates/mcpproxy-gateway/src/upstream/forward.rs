@@ -18,6 +18,7 @@
 //!
 //! `cargo xtask` checks that the text `tools/call` stands in no other file that sends to a server.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,7 +95,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
     let subject = Subject {
         method: "tools/call",
         name: Some(tool.name.tool()),
-        params: vec![("name", quote(tool.name.tool())), ("arguments", permit.arguments().as_str().to_owned())],
+        params: vec![("name", quote(tool.name.tool()).into()), ("arguments", permit.arguments().as_str().into())],
         headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
         others: others.map(|(key, value)| (key.as_ref(), *value)).collect(),
         meta: field(&attached, META),
@@ -110,6 +111,7 @@ pub(crate) async fn relay(
     name: Option<&str>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
+    let params = params.into_iter().map(|(key, value)| (key, value.into())).collect();
     let (others, meta) = (passage.others.clone(), passage.meta);
     let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta };
     bounded(server, subject, passage).await
@@ -118,7 +120,7 @@ pub(crate) async fn relay(
 struct Subject<'a> {
     method: &'a str,
     name: Option<&'a str>,
-    params: Vec<(&'a str, String)>,
+    params: Vec<(&'a str, Cow<'a, str>)>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Members of `params` that the agent attached.
     others: Vec<(&'a str, &'a str)>,
@@ -137,7 +139,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
                 server.reconnected().await;
-                exchange(&*server.connection(passage.era).await?, &subject, passage).await
+                Box::pin(exchange(&*server.connection(passage.era).await?, &subject, passage)).await
             }
             answered => answered,
         }
@@ -164,7 +166,7 @@ async fn exchange(
     subject: &Subject<'_>,
     passage: &Passage<'_>,
 ) -> Result<Reply, UpstreamError> {
-    let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let own: Vec<(&str, &str)> = subject.params.iter().map(|(key, value)| (*key, value.as_ref())).collect();
     let mut others = subject.others.clone();
     let mut answers;
     for _ in 0..ROUNDS_MAX {
@@ -181,7 +183,7 @@ async fn exchange(
         match &reply {
             Ok(result) if must_bridge && wants_input(result) => {
                 // A client with a session cannot answer this result. Ask it by request, then send the call again.
-                answers = ask_all(passage.channel, result).await;
+                answers = Box::pin(ask_all(passage.channel, result)).await;
                 others = answers.iter().map(|(key, value)| (*key, value.as_str())).collect();
             }
             Ok(_) | Err(_) => return Ok(reply),

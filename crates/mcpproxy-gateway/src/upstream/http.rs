@@ -215,7 +215,7 @@ impl HttpLink {
             };
             let Some(last_event) = &last_event else { return Err(broken) };
             tokio::time::sleep(wait).await;
-            events = EventReader::new(self.listen(Some(last_event)).await?.boxed(), self.limit);
+            events = EventReader::new(Box::pin(self.listen(Some(last_event))).await?.boxed(), self.limit);
         }
         Err(UpstreamError::Closed)
     }

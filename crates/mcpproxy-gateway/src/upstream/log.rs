@@ -1,8 +1,9 @@
 //! Standard error of a server: the last lines in memory, and more in a log file of limited size.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -95,9 +96,14 @@ impl Inner {
     }
 }
 
+/// Creates the folder of the logs. A server may write a secret to its standard error, so only the owner may look.
+pub(super) fn create_folder(folder: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        create_folder(folder)?;
     }
     let mut options = OpenOptions::new();
     options.create(true).append(true);
@@ -121,6 +127,11 @@ mod tests {
         let line = LINE_MAX_BYTES as u64 + 1;
         assert!(size("noisy.log") <= FILE_MAX_BYTES + line && size("noisy.log.1") <= FILE_MAX_BYTES + line);
         assert_eq!(std::fs::read_dir(folder.path().join("logs")).unwrap().count(), 2);
+        let mode = |path: &str| {
+            let metadata = std::fs::metadata(folder.path().join(path)).unwrap();
+            std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777
+        };
+        assert_eq!((mode("logs"), mode("logs/noisy.log")), (0o700, 0o600));
         assert_eq!(log.last(usize::MAX).len(), LINES_KEPT);
         assert!(log.last(1).first().unwrap().for_json().starts_with("2999 "));
     }

@@ -42,6 +42,13 @@ impl Offers {
         Ok(offers)
     }
 
+    /// Returns the tools whose schema has a mistake, with the mistake.
+    pub(crate) fn unchecked(&self) -> Vec<(String, String)> {
+        let mistake =
+            |tool: &Arc<Offered>| Some((tool.name.tool().to_owned(), tool.schema_mistake.as_ref()?.to_string()));
+        self.tools.tools().filter_map(mistake).collect()
+    }
+
     pub(crate) async fn load_tools(
         &mut self,
         connection: &Connection,

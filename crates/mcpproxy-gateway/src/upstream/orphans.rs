@@ -5,9 +5,13 @@
 //! an unrelated one.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::log::create_folder;
 
 const EXTENSION: &str = "pid";
 
@@ -30,8 +34,10 @@ impl Note {
         let leader = Identity::of(i32::try_from(pid).ok()?)?;
         let path = log.with_extension(format!("{pid}.{EXTENSION}"));
         let text = format!("{} {} {} {} {}\n", boot()?, own.pid, own.started, leader.pid, leader.started);
-        fs::create_dir_all(log.parent()?).ok()?;
-        fs::write(&path, text).ok()?;
+        create_folder(log.parent()?).ok()?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&path).ok()?;
+        file.write_all(text.as_bytes()).ok()?;
         Some(Self { path })
     }
 }

@@ -129,6 +129,7 @@ impl Server {
             pid: state.pid,
             restarts: self.restarts.load(Ordering::Relaxed),
             hidden_tools: offers.hidden.clone(),
+            unchecked_tools: offers.unchecked(),
         }
     }
 
@@ -140,6 +141,12 @@ impl Server {
         if !may_have_twin {
             return Ok(connection);
         }
+        Ok(Box::pin(self.twin_or(connection)).await)
+    }
+
+    /// Returns the connection for agents with a session to a server that speaks both eras, and opens it if there is
+    /// none.
+    async fn twin_or(&self, connection: Arc<Connection>) -> Arc<Connection> {
         let mut twin = self.twin.lock().await;
         if let Twin::Open(open) = &*twin
             && open.ended().is_cancelled()
@@ -157,10 +164,10 @@ impl Server {
                 Ok(Err(_)) | Err(_) => Twin::Absent,
             };
         }
-        Ok(match &*twin {
+        match &*twin {
             Twin::Open(open) => Arc::clone(open),
             Twin::Unopened | Twin::Absent => connection,
-        })
+        }
     }
 
     /// Returns why the server cannot be started, if its settings have mistakes.

@@ -170,7 +170,7 @@ fn spawn_error(program: &Program<'_>, error: &std::io::Error) -> UpstreamError {
         std::io::ErrorKind::NotFound if program.command.contains(' ') => {
             "command not found; put arguments in `args`".to_owned()
         }
-        std::io::ErrorKind::NotFound => "command not found; is it installed and on the PATH?".to_owned(),
+        std::io::ErrorKind::NotFound => "command not found".to_owned(),
         _ => error.to_string(),
     };
     UpstreamError::Spawn { command: program.command.to_owned(), reason }
@@ -234,7 +234,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 // An incomplete line at the end is dropped.
                 return None;
             }
-            let newline = chunk.iter().position(|b| *b == b'\n');
+            let newline = memchr::memchr(b'\n', chunk);
             let part = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
             match &mut overflow {
                 None if bytes.len() + part.len() > self.limit => {

@@ -113,7 +113,7 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
     assert!(log.contains(&"misbehaving-server: leaving at once, as asked"), "{log:?}");
 
     let mut agent = Agent::new(&rig, Way::Line, "a").await;
-    let missing = "could not start `/no/such/program`: command not found; is it installed and on the PATH?";
+    let missing = "could not start `/no/such/program`: command not found";
     // The reason is for the operator. The agent only learns that the tool cannot be called.
     for server in ["fx", "absent"] {
         let found = agent.call(&rig, "call_tool_read", &format!(r#"{{"name":"{server}:echo"}}"#)).await.brief();

@@ -30,9 +30,9 @@ use std::fmt::{self, Write as _};
 
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{RiskLevel, Variant};
-use sha2::{Digest as _, Sha256};
 
 use super::operation::EarlyEnd;
+use crate::sha256::sha256;
 use crate::text::push_hex;
 use crate::{Kind, NewRecord, Outcome, Payload, PayloadFacts, Record, RecordId, Status};
 
@@ -43,16 +43,20 @@ pub(crate) type Hash = [u8; 32];
 
 /// `hash(0)`: the hash before the first line of a chain.
 pub(crate) fn origin(chain_name: &str) -> Hash {
-    Sha256::digest(format!("mcpproxy chain {chain_name}")).into()
+    sha256(format!("mcpproxy chain {chain_name}").as_bytes())
 }
 
 /// `hash(n)`, from `hash(n - 1)` and the digest of line `n`.
 pub(crate) fn link(before: &Hash, line_digest: &Hash) -> Hash {
-    Sha256::new().chain_update(before).chain_update(line_digest).finalize().into()
+    let mut both = [0; 64];
+    for (to, from) in both.iter_mut().zip(before.iter().chain(line_digest)) {
+        *to = *from;
+    }
+    sha256(&both)
 }
 
 pub(crate) fn digest(line: &str) -> Hash {
-    Sha256::digest(line.as_bytes()).into()
+    sha256(line.as_bytes())
 }
 
 /// The members of a `whole` or `begin` line that are known at the beginning.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::health::Pulse;
@@ -95,7 +96,12 @@ impl Writer {
                 }
                 // Leftovers of a successful write are written at once.
                 None if !leftover.kept.is_empty() => self.queue.intake(),
-                None => self.queue.ready(Until::Due(self.keeper.due(&self.database))).await,
+                None => {
+                    // Lets the callers that the last commit woke queue what they do next. Without this, the first of
+                    // them would get a commit of its own, and all others would wait for it.
+                    yield_now().await;
+                    self.queue.ready(Until::Due(self.keeper.due(&self.database))).await
+                }
             };
             match self.round(&mut leftover, intake).await {
                 Ok(Next::Stop) => {

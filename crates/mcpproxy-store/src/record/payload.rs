@@ -1,9 +1,9 @@
 //! Payloads: the masked arguments and result of a call, truncated for the log.
 
 use mcpproxy_core::Masked;
-use sha2::{Digest as _, Sha256};
 
-use crate::text::storable;
+use crate::sha256::{sha256, sha256_both};
+use crate::text::storable_cow;
 
 /// Longer payloads are truncated. Their full size and digest are kept.
 pub const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
@@ -34,12 +34,17 @@ pub struct Digests {
 impl Payload {
     /// `original_bytes` is the size before masking.
     pub fn of(masked: Masked<'_>, original_bytes: usize) -> Self {
-        let mut text = storable(masked.into_owned());
-        let whole = Sha256::digest(text.as_bytes()).into();
-        let is_cut = text.len() > PAYLOAD_MAX_BYTES;
-        text.truncate(text.floor_char_boundary(PAYLOAD_MAX_BYTES));
-        let kept = is_cut.then(|| Sha256::digest(text.as_bytes()).into());
-        Self { text, about: PayloadFacts { bytes: original_bytes as u64, digests: Digests { whole, kept } } }
+        let text = storable_cow(masked.into_cow());
+        let (text, digests) = if text.len() > PAYLOAD_MAX_BYTES {
+            // Only the beginning is copied: the rest may be megabytes.
+            let (beginning, rest) = text.split_at(text.floor_char_boundary(PAYLOAD_MAX_BYTES));
+            let (kept, whole) = sha256_both(beginning.as_bytes(), rest.as_bytes());
+            (beginning.to_owned(), Digests { whole, kept: Some(kept) })
+        } else {
+            let whole = sha256(text.as_bytes());
+            (text.into_owned(), Digests { whole, kept: None })
+        };
+        Self { text, about: PayloadFacts { bytes: original_bytes as u64, digests } }
     }
 
     pub fn text(&self) -> &str {
@@ -86,6 +91,7 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use mcpproxy_core::mask;
+    use sha2::{Digest as _, Sha256};
 
     use super::*;
 
@@ -96,6 +102,8 @@ mod tests {
             assert_eq!((payload.text().len(), payload.facts().bytes), (kept, text.len() as u64));
             let digest: [u8; 32] = Sha256::digest(payload.text().as_bytes()).into();
             assert_eq!(*payload.facts().digests.of_stored(), digest);
+            let whole: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+            assert_eq!(payload.facts().digests.whole, whole);
             assert_eq!(payload.facts().digests.kept.is_some(), kept < text.len());
         };
         check("", 0);

@@ -34,6 +34,11 @@ const POSTGRES_SETTINGS: [(&str, &str); 6] = [
     // A gateway that hangs in a transaction must not block other gateways.
     ("idle_in_transaction_session_timeout", "10000"),
 ];
+/// Pages in the WAL after which a commit copies them to the database. Busy pages occur in every transaction and are
+/// copied once, so the more pages, the fewer copies. The file is 8 MB long then and is overwritten from its beginning.
+const WAL_PAGES: &str = "2000";
+/// A WAL that grew while somebody read for long is cut to this size.
+const WAL_BYTES_KEPT: &str = "67108864";
 /// Prepared statements to cache: the bulk statements have a few sizes each, in combinations.
 const STATEMENTS_KEPT: usize = 200;
 
@@ -125,14 +130,15 @@ impl Database {
         doing: &'static str,
     ) -> Result<T, StoreError> {
         let failed = StoreError::while_trying(doing);
-        let mut connection = self.writing_connection().await?;
-        let outcome = work(&mut connection).await.map_err(&failed)?;
-        connection.close().await.map_err(&failed)?;
+        // Boxed, like all queries: a call holds room for every query that it might make, and most make none.
+        let mut connection = Box::pin(self.writing_connection()).await?;
+        let outcome = Box::pin(work(&mut connection)).await.map_err(&failed)?;
+        Box::pin(connection.close()).await.map_err(&failed)?;
         Ok(outcome)
     }
 
     pub(crate) async fn fetch(&self, statement: Statement, doing: &'static str) -> Result<Vec<Row>, StoreError> {
-        self.readers.fetch(statement).await.map_err(StoreError::while_trying(doing))
+        Box::pin(self.readers.fetch(statement)).await.map_err(StoreError::while_trying(doing))
     }
 
     pub(crate) async fn fetch_first(
@@ -158,6 +164,10 @@ async fn connect_sqlite(path: &Path) -> Result<Connection, StoreError> {
         .synchronous(SqliteSynchronous::Full)
         // Overwrites erased content instead of only marking it as free.
         .pragma("secure_delete", "ON")
+        // A statement that may have to be undone needs a journal of its own. In memory, it costs no file.
+        .pragma("temp_store", "MEMORY")
+        .pragma("wal_autocheckpoint", WAL_PAGES)
+        .pragma("journal_size_limit", WAL_BYTES_KEPT)
         .statement_cache_capacity(STATEMENTS_KEPT);
     let begin = Instant::now();
     loop {

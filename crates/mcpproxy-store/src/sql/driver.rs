@@ -6,9 +6,10 @@
 //! A [`Statement`] is text with values. A [`Value`] has a type even if it is NULL, because PostgreSQL needs one. Every
 //! number is a 64-bit integer in both databases, which is why `count(*)` and `sum()` results are cast to `BIGINT`.
 //!
-//! [`Connection::batch`] is where the two differ most. PostgreSQL gets one statement after the other. SQLite runs on a
-//! thread of its own, and each hand-over costs as much as a small statement. So a small batch goes there as a single
-//! text.
+//! [`Connection::batch`] is where the two differ most. PostgreSQL gets a batch as one statement (`bulk.rs`). SQLite runs
+//! on a thread of its own, and each hand-over costs as much as a small statement. So small statements are joined into
+//! one text, and `BEGIN` and `COMMIT` never travel alone. Large statements stay apart: preparing a text with 64 rows
+//! takes longer than running it, and every combination of sizes would be another text to prepare.
 //!
 //! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log
 //! needs.
@@ -25,8 +26,8 @@ use sqlx::{
 
 use crate::text::storable;
 
-/// Below this many values, a SQLite batch is one text. Longer texts would be too many to keep prepared.
-const TOGETHER_MAX_VALUES: usize = 2_000;
+/// Statements of a SQLite batch are joined up to this many values. That is about the beginnings and ends of four calls.
+const TOGETHER_MAX_VALUES: usize = 160;
 
 pub(crate) enum Connection {
     Sqlite(Box<SqliteConnection>),
@@ -45,12 +46,15 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
-/// A value for a placeholder. NULL has a type, too.
+/// A value for a placeholder. NULL has a type, too. Only PostgreSQL has arrays.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Int(Option<i64>),
     Text(Option<Arc<str>>),
     Bytes(Option<Vec<u8>>),
+    Ints(Vec<Option<i64>>),
+    Texts(Vec<Option<Arc<str>>>),
+    Blobs(Vec<Option<Vec<u8>>>),
 }
 
 /// SQL with `$1`, `$2` … as placeholders, and their values.
@@ -123,7 +127,7 @@ impl Connection {
     }
 
     /// Runs the rest of a transaction that has begun, and commits.
-    pub(crate) async fn finish(&mut self, statements: Vec<Statement>) -> Result<()> {
+    async fn finish(&mut self, statements: Vec<Statement>) -> Result<()> {
         for statement in statements {
             self.execute(statement).await?;
         }
@@ -131,12 +135,30 @@ impl Connection {
     }
 
     /// Like `transaction`, for bulk statements, whose SQLite placeholders are `?`.
-    pub(crate) async fn batch(&mut self, statements: Vec<Statement>) -> Result<()> {
-        let is_small = statements.iter().map(|statement| statement.values.len()).sum::<usize>() < TOGETHER_MAX_VALUES;
+    pub(crate) async fn batch(&mut self, mut statements: Vec<Statement>) -> Result<()> {
         match self.dialect() {
-            Dialect::Sqlite if is_small => self.execute(together(statements)).await.map(drop),
-            Dialect::Sqlite | Dialect::Postgres => self.transaction(statements).await,
+            Dialect::Sqlite => self.run_joined(Some(Dialect::Sqlite.begin()), statements).await,
+            Dialect::Postgres => match (statements.pop(), statements.is_empty()) {
+                // A single statement is a transaction.
+                (Some(only), true) => self.execute(only).await.map(drop),
+                (last, _) => self.transaction(statements.into_iter().chain(last).collect()).await,
+            },
         }
+    }
+
+    /// Like `batch`, in a transaction that has begun.
+    pub(crate) async fn finish_batch(&mut self, statements: Vec<Statement>) -> Result<()> {
+        match self.dialect() {
+            Dialect::Sqlite => self.run_joined(None, statements).await,
+            Dialect::Postgres => self.finish(statements).await,
+        }
+    }
+
+    async fn run_joined(&mut self, begin: Option<&str>, statements: Vec<Statement>) -> Result<()> {
+        for statement in joined(begin, statements) {
+            self.execute(statement).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn rolled_back(&mut self) -> bool {
@@ -155,16 +177,31 @@ impl Connection {
     }
 }
 
-/// Joins statements into one text. SQLite counts `?` placeholders through all of it.
-fn together(statements: Vec<Statement>) -> Statement {
-    let mut sql = String::from(Dialect::Sqlite.begin());
-    let mut values = Vec::new();
+/// Joins statements into as few texts as `TOGETHER_MAX_VALUES` allows. The first text begins the transaction unless
+/// that has happened, and the last one commits it. SQLite counts `?` placeholders through all of a text.
+fn joined(begin: Option<&str>, statements: Vec<Statement>) -> Vec<Statement> {
+    let mut texts = Vec::new();
+    let mut sql = begin.map(str::to_owned).unwrap_or_default();
+    let mut values: Vec<Value> = Vec::new();
     for statement in statements {
-        sql.push(';');
+        if !values.is_empty() && values.len() + statement.values.len() > TOGETHER_MAX_VALUES {
+            texts.push(text(std::mem::take(&mut sql), std::mem::take(&mut values)));
+        }
+        if !sql.is_empty() {
+            sql.push(';');
+        }
         sql.push_str(&statement.sql);
         values.extend(statement.values);
     }
-    sql.push_str(";COMMIT");
+    sql.push_str(if sql.is_empty() { "COMMIT" } else { ";COMMIT" });
+    texts.push(text(sql, values));
+    texts
+}
+
+/// SQLite treats a placeholder without a value as NULL, so the rows that fill up the last statement need none.
+fn text(sql: String, mut values: Vec<Value>) -> Statement {
+    let needed = values.iter().rposition(|value| !value.is_null()).map_or(0, |last| last + 1);
+    values.truncate(needed);
     Statement { sql: sql.into(), values }
 }
 
@@ -236,6 +273,32 @@ impl Value {
     pub(crate) fn bytes(bytes: &[u8]) -> Self {
         Self::Bytes(Some(bytes.to_vec()))
     }
+
+    fn is_null(&self) -> bool {
+        matches!(self, Self::Int(None) | Self::Text(None) | Self::Bytes(None))
+    }
+
+    /// The number. `None` for NULL, and for a value of another type, as with the next two.
+    pub(crate) fn to_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => *number,
+            Self::Text(_) | Self::Bytes(_) | Self::Ints(_) | Self::Texts(_) | Self::Blobs(_) => None,
+        }
+    }
+
+    pub(crate) fn take_text(&mut self) -> Option<Arc<str>> {
+        match self {
+            Self::Text(text) => text.take(),
+            Self::Int(_) | Self::Bytes(_) | Self::Ints(_) | Self::Texts(_) | Self::Blobs(_) => None,
+        }
+    }
+
+    pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Bytes(bytes) => bytes.take(),
+            Self::Int(_) | Self::Text(_) | Self::Ints(_) | Self::Texts(_) | Self::Blobs(_) => None,
+        }
+    }
 }
 
 impl Row {
@@ -269,6 +332,7 @@ fn for_sqlite(values: Vec<Value>) -> Result<SqliteArguments> {
             Value::Int(value) => arguments.add(value),
             Value::Text(value) => arguments.add(value),
             Value::Bytes(value) => arguments.add(value),
+            Value::Ints(_) | Value::Texts(_) | Value::Blobs(_) => Err("SQLite has no arrays".into()),
         };
         added.map_err(sqlx::Error::Encode)?;
     }
@@ -283,8 +347,42 @@ fn for_postgres(values: Vec<Value>) -> Result<PgArguments> {
             Value::Int(value) => arguments.add(value),
             Value::Text(value) => arguments.add(value.as_deref()),
             Value::Bytes(value) => arguments.add(value),
+            Value::Ints(values) => arguments.add(values),
+            Value::Texts(values) => arguments.add(values.iter().map(Option::as_deref).collect::<Vec<_>>()),
+            Value::Blobs(values) => arguments.add(values),
         };
         added.map_err(sqlx::Error::Encode)?;
     }
     Ok(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(name: &str, rows: usize, empty_rows: usize) -> Statement {
+        let values = (0..rows).map(|row| Value::int(row as i64)).chain((0..empty_rows).map(|_| Value::Int(None)));
+        Statement::new(name, values.collect())
+    }
+
+    fn shapes(begin: Option<&str>, statements: Vec<Statement>) -> Vec<(String, usize)> {
+        joined(begin, statements).into_iter().map(|text| (text.sql.to_string(), text.values.len())).collect()
+    }
+
+    #[test]
+    fn small_statements_are_joined_and_large_ones_are_not() {
+        let shape = |sql: &str, values| (sql.to_owned(), values);
+        let small = || vec![statement("a", 3, 0), statement("b", 2, 1), statement("c", 1, 3)];
+        assert_eq!(
+            shapes(Some("BEGIN"), small()),
+            [shape("BEGIN;a;b;c;COMMIT", 7)],
+            "only the last NULLs are left out"
+        );
+        assert_eq!(shapes(None, small()), [shape("a;b;c;COMMIT", 7)]);
+        let large = vec![statement("a", 300, 84), statement("b", 150, 10), statement("c", 9, 0), statement("d", 1, 0)];
+        let expected = [shape("BEGIN;a", 300), shape("b", 150), shape("c;d;COMMIT", 10)];
+        assert_eq!(shapes(Some("BEGIN"), large), expected);
+        assert_eq!(shapes(Some("BEGIN"), vec![]), [shape("BEGIN;COMMIT", 0)]);
+        assert_eq!(shapes(None, vec![]), [shape("COMMIT", 0)]);
+    }
 }

@@ -8,8 +8,11 @@ use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};
 
 /// Step `n` upgrades to version `n + 1`.
-const STEPS: &[&str] =
-    &[include_str!("schema/0001_tokens_and_records.sql"), include_str!("schema/0002_approvals_and_users.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/0001_tokens_and_records.sql"),
+    include_str!("schema/0002_approvals_and_users.sql"),
+    include_str!("schema/0003_fewer_index_entries.sql"),
+];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";
 /// An arbitrary number that all gateways share.

@@ -13,9 +13,16 @@ pub(crate) struct Relay {
     shared: Arc<Shared>,
 }
 
+/// Bytes at which the relay cuts. It does not forward them.
+#[derive(Clone, Copy)]
+#[allow(dead_code, reason = "not every test file uses both")]
+pub(crate) enum Words {
+    FromServer(&'static [u8]),
+    ToServer(&'static [u8]),
+}
+
 struct Shared {
-    /// When the server sends these bytes, cut and do not forward them.
-    cut_at: watch::Sender<Option<&'static [u8]>>,
+    cut_at: watch::Sender<Option<Words>>,
     is_cut: AtomicBool,
 }
 
@@ -35,8 +42,8 @@ impl Relay {
         Self { port, shared }
     }
 
-    /// Cuts all connections the next time the server sends these bytes, and drops the answer.
-    pub(crate) fn cut_at(&self, words: &'static [u8]) {
+    /// Cuts all connections the next time one side sends these bytes.
+    pub(crate) fn cut_at(&self, words: Words) {
         self.shared.cut_at.send_replace(Some(words));
     }
 
@@ -57,15 +64,23 @@ async fn pass(mut client: TcpStream, server_port: u16, shared: Arc<Shared>) {
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(length @ 1..) = read else { return };
-                if server.write_all(asked.get(..length).unwrap()).await.is_err() {
+                let question = asked.get(..length).unwrap();
+                if let Some(Words::ToServer(words)) = *shared.cut_at.borrow()
+                    && contains(question, words)
+                {
+                    shared.is_cut.store(true, Ordering::SeqCst);
+                    return;
+                }
+                if server.write_all(question).await.is_err() {
                     return;
                 }
             }
             read = server.read(&mut answered) => {
                 let Ok(length @ 1..) = read else { return };
                 let answer = answered.get(..length).unwrap();
-                let cut_at = *shared.cut_at.borrow();
-                if cut_at.is_some_and(|words| answer.windows(words.len()).any(|window| window == words)) {
+                if let Some(Words::FromServer(words)) = *shared.cut_at.borrow()
+                    && contains(answer, words)
+                {
                     shared.is_cut.store(true, Ordering::SeqCst);
                     return;
                 }
@@ -75,4 +90,8 @@ async fn pass(mut client: TcpStream, server_port: u16, shared: Arc<Shared>) {
             }
         }
     }
+}
+
+fn contains(bytes: &[u8], words: &[u8]) -> bool {
+    bytes.windows(words.len()).any(|window| window == words)
 }

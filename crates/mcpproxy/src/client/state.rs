@@ -112,14 +112,14 @@ fn unannotated(home: &Home, server: &Value) -> String {
         count => (format!("{count} tools have"), "them"),
     };
     format!(
-        "\n{tools} no annotations, so agents can call {them} as reads. To require a write call, set\n  \
+        "\n{tools} no `readOnlyHint`, so agents can call {them} as reads. To require a write call, set\n  \
          \"intent_declaration\": {{ \"unannotated\": \"require_write\" }}\nin {}.",
         home.settings().display()
     )
 }
 
 /// Names the command that classifies the tools of a server, or the file that should.
-fn next_step(home: &Home, name: &str) -> String {
+pub(crate) fn next_step(home: &Home, name: &str) -> String {
     let file = CONTRACTS.beside(&home.settings()).join(format!("{name}.yaml"));
     if file.exists() {
         return format!("set `riskLevel: high` for them in {}", file.display());

@@ -34,7 +34,7 @@ The command also checks contracts/ and policies/ in the same folder, as the gate
     Check {
         /// Settings file to check [default: mcp_config.json in the data folder]
         file: Option<PathBuf>,
-        /// Set mode 0600 if the file has secrets that other users can read
+        /// Remove the permissions of other users: to write, and to read a file with secrets
         #[arg(long)]
         fix: bool,
     },
@@ -51,10 +51,12 @@ pub(crate) async fn run(home: &Home, format: Format, command: &ConfigCommand) ->
     match command {
         ConfigCommand::Check { file, fix } => {
             let path = file.clone().unwrap_or_else(|| home.settings());
-            if *fix && settings_file::fix_access(&path)? {
-                tell(&format!("Set mode 0600 on {}.", path.display()));
+            let fixed = if *fix { settings_file::fix_access(&path)? } else { None };
+            if let Some(mode) = fixed {
+                tell(&format!("Set mode {mode:04o} on {}.", path.display()));
             }
-            check(home, format, &path).await?;
+            // A file that is named must exist.
+            check(home, format, &path, file.is_some()).await?;
         }
         ConfigCommand::Schema => match format {
             Format::Table | Format::Json => print(&serde_json::to_string_pretty(&settings::schema())?)?,
@@ -79,12 +81,17 @@ struct Checked {
     warnings: Vec<String>,
 }
 
-async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
-    let settings = settings_file::read(path).and_then(|read| {
-        read.map(|read| read.settings).ok_or_else(|| {
-            Failure::new(Exit::BadSettings, format!("{}: the file does not exist", path.display()))
-                .hint("without a settings file, `mcpproxy serve` starts with a demo server")
-        })
+async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyhow::Result<()> {
+    let missing = || Failure::new(Exit::BadSettings, format!("{}: the file does not exist", path.display()));
+    let mut has_file = true;
+    let settings = settings_file::read(path).and_then(|read| match read {
+        Some(read) => Ok(read.settings),
+        None if is_named => Err(missing().hint("without FILE, the command checks the data folder")),
+        // As in `doctor`: the gateway starts, and runs the demo server.
+        None => {
+            has_file = false;
+            Ok(settings::demo())
+        }
     });
     operator_files::tell_ignored(path, &[CONTRACTS, POLICIES]);
     let warnings = settings.as_ref().map(|settings| settings.warnings.clone()).unwrap_or_default();
@@ -125,7 +132,10 @@ async fn check(home: &Home, format: Format, path: &Path) -> anyhow::Result<()> {
     format.print(&checked, || {
         let Checked { file, servers, enabled, contracts, policies, .. } = &checked;
         let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
-        format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}")
+        match has_file {
+            true => format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}"),
+            false => format!("{file}: no settings file, so the demo server runs, {contracts}, {policies}"),
+        }
     })
 }
 

@@ -71,7 +71,7 @@ The draft is a guess from schemas, annotations and names. Review it before you m
 in the data folder, because a running gateway enforces files there at once.")]
     Draft {
         /// Name of the server, as in the settings
-        #[arg(value_parser = ServerName::parse, add = super::names::servers())]
+        #[arg(value_parser = super::names::parse_server, add = super::names::servers())]
         server: ServerName,
         /// New file to write [default: standard output]
         #[arg(long, value_name = "FILE")]

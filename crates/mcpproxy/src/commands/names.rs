@@ -11,6 +11,8 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
 };
 use http::Method;
+use mcpproxy_core::settings::{ServerKey, server_keys};
+use mcpproxy_core::{ServerName, nearest};
 use mcpproxy_store::Store;
 use serde_json::Value;
 
@@ -130,6 +132,33 @@ fn configured() -> Option<Vec<(String, String)>> {
     Some(settings.servers.iter().map(|server| (server.name.to_string(), String::new())).collect())
 }
 
+/// Parses the name of a server that exists. A pasted server is also found under the name in the settings file, such as
+/// `My Files` for `my-files`.
+pub(crate) fn parse_server(text: &str) -> Result<ServerName, String> {
+    if let Ok(name) = ServerName::parse(text) {
+        return Ok(name);
+    }
+    let written = home().and_then(|home| settings_file::read_text(&home.settings()).ok()?);
+    named(text, &written.map(|(_, text)| server_keys(&text)).unwrap_or_default())
+}
+
+/// Finds a server by the name that is written in the settings.
+fn named(text: &str, keys: &[ServerKey]) -> Result<ServerName, String> {
+    let mut found = keys.iter().filter(|key| key.key == text);
+    match (found.next(), found.next()) {
+        (Some(key), None) => return Ok(key.name.clone()),
+        (Some(one), Some(other)) => {
+            return Err(format!("two servers have this name; use {} or {}", one.name, other.name));
+        }
+        (None, _) => {}
+    }
+    let near = nearest(text, keys.iter().flat_map(|key| [key.key.as_str(), key.name.as_str()]));
+    match near.and_then(|near| keys.iter().find(|key| key.key == near || key.name.as_str() == near)) {
+        Some(key) => Err(format!("no server has this name; did you mean {}?", key.name)),
+        None => Err("no server has this name; `mcpproxy servers list` shows the names".to_owned()),
+    }
+}
+
 fn candidates(found: Vec<(String, String)>) -> Vec<CompletionCandidate> {
     let candidate = |(name, help): (String, String)| {
         let help = shorten(&line(&help), HELP_MAX_CHARS);
@@ -182,6 +211,22 @@ mod tests {
         check("mcpproxy -- mcpproxy --home /d call tool-read demo:", Some("call_tool_read"));
         check("mcpproxy -- mcpproxy call tool-destructive --reason x demo:", Some("call_tool_destructive"));
         check("mcpproxy -- mcpproxy tools show demo:", None);
+    }
+
+    #[test]
+    fn a_pasted_server_has_two_names() {
+        let keys = server_keys(r#"{"mcpServers": {"My Files": {}, "GitHub": {}, "time": {}}}"#);
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let found = named(text, &keys);
+            assert_eq!(found.as_ref().map(ServerName::as_str).map_err(String::as_str), expected, "{text}");
+        };
+        check("My Files", Ok("my-files"));
+        check("GitHub", Ok("github"));
+        check("My Fils", Err("no server has this name; did you mean my-files?"));
+        check("Time", Err("no server has this name; did you mean time?"));
+        check("Elsewhere!", Err("no server has this name; `mcpproxy servers list` shows the names"));
+        let twice = server_keys(r#"{"mcpServers": {"My Files": {}}, "servers": {"My Files": {}}}"#);
+        assert!(named("My Files", &twice).unwrap_err().starts_with("two servers have this name; use my-files"));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `servers`: shows servers and edits them in the settings.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
-use mcpproxy_core::ServerName;
+use mcpproxy_core::settings::{server_keys, suggest_server_name};
+use mcpproxy_core::{ServerName, nearest};
 use serde_json::{Value, json};
 
 use crate::client::{Rest, state};
@@ -12,7 +14,7 @@ use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
-use crate::operator_files::edit::{self, Change};
+use crate::operator_files::edit::{self, Change, EditError};
 use crate::operator_files::settings_file;
 use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line, member, print};
@@ -42,7 +44,7 @@ Examples:
   mcpproxy servers logs github --lines 500")]
     Logs {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
         /// Maximum number of lines
         #[arg(long, value_name = "N", default_value_t = 100)]
@@ -54,7 +56,7 @@ Examples:
   mcpproxy servers restart github")]
     Restart {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Add a server to the settings, keeping comments and order
@@ -71,7 +73,7 @@ Examples:
   mcpproxy servers remove docs")]
     Remove {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Enable a disabled server
@@ -80,7 +82,7 @@ Examples:
   mcpproxy servers enable docs")]
     Enable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
     /// Disable a server, but keep it in the settings
@@ -89,7 +91,7 @@ Examples:
   mcpproxy servers disable docs")]
     Disable {
         /// Name of the server
-        #[arg(value_parser = ServerName::parse, add = names::servers())]
+        #[arg(value_parser = names::parse_server, add = names::servers())]
         name: ServerName,
     },
 }
@@ -102,7 +104,7 @@ Examples:
 )]
 pub(crate) struct Add {
     /// Name of the server: lower-case letters, digits, `-` and `_`
-    #[arg(value_parser = ServerName::parse)]
+    #[arg(value_parser = parse_new_name)]
     name: ServerName,
     /// URL of the server, for a server over HTTP
     #[arg(long, value_name = "URL", conflicts_with = "command")]
@@ -162,21 +164,26 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lists the titles of servers, and each server that has unusable tools with the first reason.
+/// Lists the titles of servers, and each server that has unusable or unchecked tools with the first reason.
 fn notes(servers: &[Value]) -> String {
     let title = |server: &Value| Some((member(server, "name"), line(server.get("title")?.as_str()?)));
     let titles = servers.iter().filter_map(title).filter(|(name, title)| name != title);
     let titles: String = titles.map(|(name, title)| format!("  {name}: {title}\n")).collect();
     let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles:\n{titles}") };
     for server in servers {
-        let hidden = server.get("hidden_tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let Some(first) = hidden.first() else { continue };
-        let more =
-            if hidden.len() > 1 { format!(", and {} more (see -o json)", hidden.len() - 1) } else { String::new() };
-        let (name, reason) = (member(first, "name"), member(first, "reason"));
-        text.push_str(&format!("\n{}: tool {name} is not offered: {reason}{more}\n", member(server, "name")));
+        text.push_str(&note(server, "hidden_tools", "is not offered"));
+        text.push_str(&note(server, "unchecked_tools", "is offered, but its calls are not checked"));
     }
     text
+}
+
+/// Describes the first tool of a server in a list of tools with a reason, and counts the others.
+fn note(server: &Value, list: &str, what: &str) -> String {
+    let tools = server.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let Some(first) = tools.first() else { return String::new() };
+    let more = if tools.len() > 1 { format!(", and {} more (see -o json)", tools.len() - 1) } else { String::new() };
+    let (name, reason) = (member(first, "name"), member(first, "reason"));
+    format!("\n{}: tool {name} {what}: {reason}{more}\n", member(server, "name"))
 }
 
 /// Lists what may help servers that are not ready.
@@ -201,7 +208,7 @@ async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let path = home.settings();
     let done = Done::of(&change);
     let unused = write_change(home, name, change)?;
-    print(&format!("{} {name} in {}\n", done.as_str(), path.display()))?;
+    print(&format!("{}\n", done.sentence(name, &path)))?;
     tell_unused(home, &unused);
     if home.running()?.is_none() {
         let serve = home.command("mcpproxy", "serve");
@@ -226,8 +233,7 @@ fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
         settings_file::check_shape(&path, text)?;
     }
     let done = Done::of(&change);
-    let edited =
-        edit::apply(text.as_deref(), name, change).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+    let edited = edit::apply(text.as_deref(), name, change).map_err(|error| edit_failure(&error, text.as_deref()))?;
     let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
     let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
     // A mistake in another server is none of this change.
@@ -246,6 +252,17 @@ fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Resul
     let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
     replace_file(&path, &edited, readers)?;
     Ok(edit::unused_secrets(text.as_deref().unwrap_or_default(), &edited))
+}
+
+/// Names the server that was probably meant, if the settings have none with this name.
+fn edit_failure(error: &EditError, text: Option<&str>) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let EditError::Missing(name) = error else { return failure };
+    let keys = server_keys(text.unwrap_or_default());
+    match nearest(name.as_str(), keys.iter().map(|key| key.name.as_str())) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("list all servers with `mcpproxy servers list`"),
+    }
 }
 
 /// Names secrets that a removed server leaves behind. They may be the only copy, so they are not deleted.
@@ -277,12 +294,13 @@ impl Done {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    fn sentence(self, name: &ServerName, path: &Path) -> String {
+        let path = path.display();
         match self {
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Enabled => "enabled",
-            Self::Disabled => "disabled",
+            Self::Added => format!("added {name} to {path}"),
+            Self::Removed => format!("removed {name} from {path}"),
+            Self::Enabled => format!("enabled {name} in {path}"),
+            Self::Disabled => format!("disabled {name} in {path}"),
         }
     }
 }
@@ -310,6 +328,14 @@ fn definition(add: Add) -> Value {
     server
 }
 
+/// Parses the name of a new server. Suggests one that fits.
+fn parse_new_name(text: &str) -> Result<ServerName, String> {
+    ServerName::parse(text).map_err(|_| {
+        let suggested = suggest_server_name(text).map(|name| format!(", such as `{name}`")).unwrap_or_default();
+        format!("a name has lower-case letters, digits, `-` and single `_`{suggested}")
+    })
+}
+
 /// Parses `NAME=VALUE`, or `NAME: VALUE` as in curl. A header name contains neither `=` nor `:`.
 fn parse_header(text: &str) -> Result<(String, String), String> {
     match text.find(['=', ':']).and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?, text.as_bytes().get(at)?))) {
@@ -327,7 +353,23 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn tools_with_a_mistake_are_noted() {
+        let tool = |name: &str| json!({"name": name, "reason": "`inputSchema` is bad"});
+        let servers = [
+            json!({"name": "fine", "hidden_tools": [], "unchecked_tools": []}),
+            json!({"name": "odd", "hidden_tools": [tool("a")], "unchecked_tools": [tool("b"), tool("c")]}),
+        ];
+        assert_eq!(
+            notes(&servers),
+            "\nodd: tool a is not offered: `inputSchema` is bad\n\n\
+             odd: tool b is offered, but its calls are not checked: `inputSchema` is bad, and 1 more (see -o json)\n"
+        );
+    }
 
     #[test]
     fn headers_in_both_spellings() {

@@ -60,6 +60,14 @@ struct Problem {
     finding: Finding,
 }
 
+impl Problem {
+    /// Returns whether a gateway should not start before this is corrected. A misconfigured server beside a good one
+    /// stops nothing.
+    fn blocks_start(&self, facts: &Facts) -> bool {
+        self.finding.result == Outcome::Error && !(self.code == "server_misconfigured" && facts.can_start)
+    }
+}
+
 pub(crate) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
     let facts = Facts::collect(home, Depth::Summary).await;
     let report = report(&facts);
@@ -71,9 +79,9 @@ pub(crate) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
         tell(&format!("error: The gateway does not answer: {}", line(error)));
         return Ok(Exit::Failed);
     }
-    // Starting a gateway is no use before the errors are corrected.
-    let has_errors = report.problems.iter().any(|problem| problem.finding.result == Outcome::Error);
-    Err(if has_errors { no_gateway(home).hint(&report.next) } else { no_gateway(home) }.into())
+    // Starting a gateway is no use before these errors are corrected.
+    let is_blocked = report.problems.iter().any(|problem| problem.blocks_start(&facts));
+    Err(if is_blocked { no_gateway(home).hint(&report.next) } else { no_gateway(home) }.into())
 }
 
 fn report(facts: &Facts) -> Report<'_> {
@@ -100,11 +108,13 @@ fn report(facts: &Facts) -> Report<'_> {
     }
 }
 
-/// Chooses the one step that helps most now: the first error, then approval requests, then the first warning.
+/// Chooses the one step that helps most now: the first error, then approval requests, then the first warning. If only
+/// single servers have mistakes, a stopped gateway comes first, because it runs the others.
 fn next(facts: &Facts, gateway: Option<&GatewayFacts>, problems: &[Problem]) -> String {
     let command = |rest: &str| facts.command(rest);
     let first = |result: Outcome| problems.iter().find(|problem| problem.finding.result == result);
-    if let Some(error) = first(Outcome::Error) {
+    let should_start = matches!(facts.gateway, Ok(None)) && !problems.iter().any(|problem| problem.blocks_start(facts));
+    if let Some(error) = first(Outcome::Error).filter(|_| !should_start) {
         // `config check` lists all mistakes at once, with their positions.
         let is_in_files = ["settings_invalid", "settings_refused"].contains(&error.code);
         return error.finding.next.clone().filter(|_| !is_in_files).unwrap_or_else(|| command("config check"));

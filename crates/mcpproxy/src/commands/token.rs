@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use http::Method;
 use jiff::Timestamp;
-use mcpproxy_core::{Scope, ServerName, Variant};
+use mcpproxy_core::{Scope, ServerName, Variant, nearest};
 use mcpproxy_store::{Store, StoreError, TokenInfo};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub(crate) struct Create {
     #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant)]
     grants: Vec<String>,
     /// Servers that the agent may use [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ServerName::parse, add = names::servers())]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = names::parse_server, add = names::servers())]
     servers: Option<Vec<ServerName>>,
     /// Operations that the agent may use [default: all three]
     #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum)]
@@ -137,10 +137,25 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
 }
 
 async fn revoke(home: &Home, store: &Store, name: &str) -> anyhow::Result<()> {
-    store.revoke_token(name, now_ms()).await?;
+    if let Err(error) = store.revoke_token(name, now_ms()).await {
+        return Err(unknown_agent(store, name, error).await);
+    }
     output::tell(&format!("Revoked the token of {}.", line(name)));
     forget_revoked(home).await;
     Ok(())
+}
+
+/// Names the agent that was probably meant, if no agent with this name has a valid token.
+async fn unknown_agent(store: &Store, name: &str, error: StoreError) -> anyhow::Error {
+    let StoreError::NoSuchAgent { .. } = error else { return error.into() };
+    let tokens = store.list_tokens().await.unwrap_or_default();
+    let valid = tokens.iter().filter(|token| token.revoked_ms.is_none()).map(|token| token.name.as_str());
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let hint = match nearest(name, valid) {
+        Some(near) => format!("did you mean `{}`?", line(near)),
+        None => "list all agents with `mcpproxy token list`".to_owned(),
+    };
+    failure.hint(hint).into()
 }
 
 /// Makes the running gateway forget the tokens that it remembers, so that a revoked one stops working at once.

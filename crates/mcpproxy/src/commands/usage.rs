@@ -4,6 +4,7 @@
 //! replaces clap's message, because clap's own tip names the command with the most similar spelling, which is often
 //! another one.
 
+mod add;
 mod call;
 mod words;
 
@@ -53,19 +54,24 @@ pub(crate) fn advice(kind: ErrorKind, args: &[String]) -> Option<Failure> {
     let positions = positions(args);
     let words: Vec<&str> = positions.iter().filter_map(|at| args.get(*at)).map(String::as_str).collect();
     match (kind, words.as_slice()) {
+        (ErrorKind::UnknownArgument, ["servers", "add", ..]) if add::has_options(args) => add::advice(args),
         (ErrorKind::UnknownArgument, ["servers", "add", name, given, ..]) => {
             let split = *positions.get(3)?;
             Some(without_dashes(name, given, args.get(..split)?, args.get(split..)?))
         }
         (ErrorKind::UnknownArgument | ErrorKind::ValueValidation, [] | ["serve"]) => listen(args),
-        (ErrorKind::InvalidSubcommand, ["call", word, ..]) => call::without_variant(word, args),
+        (ErrorKind::InvalidSubcommand, ["call", word, ..]) => {
+            call::without_variant(word, args).or_else(|| words::misspelled(&words, &positions, args))
+        }
         (ErrorKind::UnknownArgument, ["call", _, _, _, ..]) => call::without_args(args, positions.get(3..)?),
         (ErrorKind::ValueValidation, ["call", _, tool, ..] | ["tools" | "contract", "show", tool, ..])
             if !tool.contains(':') =>
         {
             Some(call::without_server(tool, args))
         }
-        (ErrorKind::InvalidSubcommand, words) => words::advice(words, args),
+        (ErrorKind::InvalidSubcommand, words) => {
+            words::advice(words, args).or_else(|| words::misspelled(words, &positions, args))
+        }
         _ => None,
     }
 }
@@ -162,6 +168,13 @@ mod tests {
             Some("hint: mcpproxy servers add web --url https://a.example/mcp"),
         );
         check("servers add foo --nonsense", None);
+        check("servers add --name foo --command npx", Some("hint: mcpproxy servers add foo -- npx"));
+        check(
+            "--home /d servers add foo --env A=b --command=npx --args -y --args pkg",
+            Some("hint: mcpproxy --home /d servers add foo --env A=b -- npx -y pkg"),
+        );
+        check("servers add --name web --url http://h/mcp", Some("hint: mcpproxy servers add web --url http://h/mcp"));
+        check("servers add --command npx", Some("hint: mcpproxy servers add NAME -- npx"));
         check("tools list foo", None);
         check("serve --port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
         check("serve -p=9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
@@ -175,8 +188,13 @@ mod tests {
         check("servers delete docs", Some("hint: use `mcpproxy servers remove docs`"));
         check("servers delete", Some("hint: use `mcpproxy servers remove NAME`"));
         check("token rm ci", Some("hint: use `mcpproxy token revoke ci`"));
-        check("nonsense", None);
-        check("servers nonsense", None);
+        check("serv", Some("hint: use `mcpproxy serve`"));
+        check("server list", Some("hint: use `mcpproxy servers list`"));
+        check("server logs x --lines 5", Some("hint: use `mcpproxy servers logs x --lines 5`"));
+        check("--home /d tools serch foo", Some("hint: use `mcpproxy --home /d tools search foo`"));
+        check("servers lst -o json", Some("hint: use `mcpproxy servers list -o json`"));
+        check("nonsense", Some("hint: list the commands with `mcpproxy --help`"));
+        check("policy nonsense", Some("hint: list the commands with `mcpproxy policy --help`"));
     }
 
     #[test]
@@ -184,7 +202,9 @@ mod tests {
         let check = |given: &str, expected: Option<&str>| assert_eq!(hint(given).as_deref(), expected, "{given}");
         check("--home /none call read demo:x", Some("hint: mcpproxy --home /none call tool-read demo:x"));
         check("--home /none call delete demo:x", Some("hint: mcpproxy --home /none call tool-destructive demo:x"));
-        check("--home /none call nonsense demo:x", None);
+        check("--home /none call tool_read demo:x", Some("hint: mcpproxy --home /none call tool-read demo:x"));
+        check("call tool-raed demo:x", Some("hint: use `mcpproxy call tool-read demo:x`"));
+        check("call nonsense demo:x", Some("hint: list the commands with `mcpproxy call --help`"));
         check(
             "--home /none call demo:x --reason why",
             Some(
@@ -205,6 +225,8 @@ mod tests {
             "--home /none call tool-read list_projects",
             Some("hint: find its full name with `mcpproxy tools search list_projects`"),
         );
+        check("call tool-read demo/list_projects", Some("hint: mcpproxy call tool-read demo:list_projects"));
+        check("tools show demo__list_projects", Some("hint: mcpproxy tools show demo:list_projects"));
         check(
             "--home /none tools show list_projects",
             Some("hint: find its full name with `mcpproxy tools search list_projects`"),

@@ -18,7 +18,7 @@ use crate::home::own_secrets;
 
 /// Permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
-const ONLY_US: u32 = 0o600;
+const OTHERS_WRITE: u32 = 0o022;
 
 /// The settings, and the files that they refer to.
 pub(crate) struct ReadSettings {
@@ -132,17 +132,22 @@ fn check_access(path: &Path, file: &File, settings: &Settings) -> Result<Option<
     ))))
 }
 
-/// Sets mode 0600 on settings with secrets that other users can read. Returns whether it did.
-pub(crate) fn fix_access(path: &Path) -> Result<bool, Failure> {
-    let Some((file, text)) = read_text(path)? else { return Ok(false) };
-    let settings = check_shape(path, &text)?;
-    if check_access(path, &file, &settings)?.is_none() {
-        return Ok(false);
-    }
-    file.set_permissions(Permissions::from_mode(ONLY_US)).map_err(|error| {
+/// Removes permissions of other users on the settings: to write, and every one if the file has secrets. Never adds a
+/// permission. Returns the new mode, or `None` if nothing had to change.
+pub(crate) fn fix_access(path: &Path) -> Result<Option<u32>, Failure> {
+    let Some((file, text)) = read_text(path)? else { return Ok(None) };
+    // Settings that cannot be read may have secrets.
+    let has_secrets = check_shape(path, &text).map_or(true, |settings| !settings.inline_secrets().is_empty());
+    let failed = |error: io::Error| {
         Failure::new(Exit::Failed, format!("could not change the mode of `{}`: {error}", path.display()))
-    })?;
-    Ok(true)
+    };
+    let mode = file.metadata().map_err(failed)?.mode() & 0o7777;
+    let fixed = mode & !if has_secrets { OTHERS } else { OTHERS_WRITE };
+    if fixed == mode {
+        return Ok(None);
+    }
+    file.set_permissions(Permissions::from_mode(fixed)).map_err(failed)?;
+    Ok(Some(fixed))
 }
 
 /// Formats the warnings about the settings as `file:line:column: warning: message`, which editors understand.

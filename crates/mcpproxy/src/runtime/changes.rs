@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use mcpproxy_core::ServerName;
 use mcpproxy_core::review::lint::Finding;
-use mcpproxy_gateway::{Gateway, GatewayEvent, ReloadSummary, StateName};
+use mcpproxy_gateway::{Gateway, GatewayEvent, StateName};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::terminal::output::{counted, line, sentence, tell};
+use crate::terminal::output::{counted, counted_as, line, sentence, tell};
 
 /// Lines of one server in [`SERVER_WINDOW`].
 const SERVER_LINES: usize = 4;
@@ -87,13 +87,15 @@ impl Unmatched {
 /// Words a change.
 fn words(event: &GatewayEvent) -> String {
     match event {
-        GatewayEvent::Reloaded(summary) => format!("↻ reloaded: {}", summed_up(summary)),
+        GatewayEvent::Reloaded(summary) => format!("↻ reloaded: {summary}"),
         GatewayEvent::Refused(reason) => {
             let reason = reason.lines().map(line).collect::<Vec<_>>().join("; ");
             let reason = sentence(&reason);
             format!("✗ Settings not reloaded: {reason} The previous settings, contracts and policies remain active.")
         }
-        GatewayEvent::Up { server, tools } => format!("✓ {server} is ready: {}", counted(*tools, "tool")),
+        GatewayEvent::Up { server, tools, unasked } => {
+            format!("✓ {server} is ready: {}{}", counted(*tools, "tool"), unasked_words(server, *unasked))
+        }
         GatewayEvent::Down { server, reason, hint } => {
             let down = format!("✗ {server} is down: {}", line(reason));
             match hint {
@@ -105,29 +107,17 @@ fn words(event: &GatewayEvent) -> String {
     }
 }
 
-fn misconfigured(server: &ServerName, reason: &str) -> String {
-    format!("✗ {server} is misconfigured: {}", line(reason))
+/// Says that destructive tools run without an approval. The settings may have been pasted, so no command has said it.
+fn unasked_words(server: &ServerName, unasked: usize) -> String {
+    if unasked == 0 {
+        return String::new();
+    }
+    let tools = counted_as(unasked, "destructive tool runs", "destructive tools run");
+    format!(" · {tools} without asking; add contracts: mcpproxy contract draft {server}")
 }
 
-/// Lists what a reload changed, such as `added time, contracts`.
-fn summed_up(summary: &ReloadSummary) -> String {
-    let ReloadSummary { added, removed, changed, contracts, policies, other_settings, restart_needed } = summary;
-    let mut parts = Vec::new();
-    for (word, names) in [("added", added), ("removed", removed), ("changed", changed)] {
-        if !names.is_empty() {
-            let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
-            parts.push(format!("{word} {}", names.join(", ")));
-        }
-    }
-    for (word, is_changed) in [("contracts", contracts), ("policies", policies), ("settings", other_settings)] {
-        if *is_changed {
-            parts.push(word.to_owned());
-        }
-    }
-    if !restart_needed.is_empty() {
-        parts.push(format!("restart to apply {}", restart_needed.join(", ")));
-    }
-    if parts.is_empty() { "nothing changed".to_owned() } else { parts.join("; ") }
+fn misconfigured(server: &ServerName, reason: &str) -> String {
+    format!("✗ {server} is misconfigured: {}", line(reason))
 }
 
 /// Limits the number of lines.
@@ -224,6 +214,8 @@ fn admit(printed: &mut VecDeque<Instant>, max: usize, window: Duration, now: Ins
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_gateway::ReloadSummary;
+
     use super::*;
 
     fn name(name: &str) -> ServerName {
@@ -231,7 +223,7 @@ mod tests {
     }
 
     fn up(server: &str) -> GatewayEvent {
-        GatewayEvent::Up { server: name(server), tools: 1 }
+        GatewayEvent::Up { server: name(server), tools: 1, unasked: 0 }
     }
 
     fn down(server: &str, reason: &str) -> GatewayEvent {
@@ -241,6 +233,12 @@ mod tests {
     #[test]
     fn changes_are_one_line() {
         assert_eq!(words(&up("demo")), "✓ demo is ready: 1 tool");
+        let unasked = |unasked: usize| words(&GatewayEvent::Up { server: name("fx"), tools: 18, unasked });
+        assert_eq!(
+            unasked(3),
+            "✓ fx is ready: 18 tools · 3 destructive tools run without asking; add contracts: mcpproxy contract draft fx"
+        );
+        assert!(unasked(1).contains(" · 1 destructive tool runs without asking; "), "{}", unasked(1));
         let hint = Some("Set X.".to_owned());
         let failed = GatewayEvent::Down { server: name("fx"), reason: "gone\u{1b}[2J".to_owned(), hint };
         assert_eq!(words(&failed), "✗ fx is down: gone\\u{1b}[2J. Set X.");

@@ -4,7 +4,7 @@ use mcpproxy_store::Store;
 
 use super::Runtime;
 use crate::home::secret::random_bytes;
-use crate::terminal::time::now_ms;
+use crate::terminal::time::{clock, now_ms};
 
 /// The link is valid for one hour.
 const LINK_MS: i64 = 60 * 60 * 1000;
@@ -33,14 +33,9 @@ impl SetupLink {
         self.sentence_at(now_ms())
     }
 
+    /// Names the time of day, because the line may be read long after it was printed.
     fn sentence_at(&self, now_ms: i64) -> String {
-        let left = match (self.until_ms - now_ms) / 60_000 {
-            // The hour began a moment ago.
-            59.. => "an hour".to_owned(),
-            ..=1 => "a minute".to_owned(),
-            minutes => format!("{minutes} minutes"),
-        };
-        format!("No approver account exists yet. Create one within {left} at")
+        format!("No approver account exists yet. Create one before {} at", clock(self.until_ms, now_ms))
     }
 }
 
@@ -72,17 +67,7 @@ mod tests {
     #[test]
     fn the_sentence_says_how_long_the_link_is_valid() {
         let link = SetupLink { url: String::new(), until_ms: LINK_MS };
-        let check = |now_ms: i64, left: &str| {
-            assert_eq!(
-                link.sentence_at(now_ms),
-                format!("No approver account exists yet. Create one within {left} at")
-            );
-        };
-        check(0, "an hour");
-        check(30_000, "an hour");
-        check(61_000, "58 minutes");
-        check(LINK_MS - LEFT_MS, "10 minutes");
-        check(LINK_MS - 119_000, "a minute");
-        check(LINK_MS - 1, "a minute");
+        let expected = format!("No approver account exists yet. Create one before {} at", clock(LINK_MS, 0));
+        assert_eq!([0, LINK_MS - 1].map(|now_ms| link.sentence_at(now_ms)), [expected.clone(), expected]);
     }
 }

@@ -63,7 +63,7 @@ async fn print_decisions(approvals: &Approvals, open: &mut BTreeMap<ApprovalId, 
         if found.state == before {
             continue;
         }
-        if let Some(words) = decision_line(&found) {
+        if let Some(words) = decision_line(&found, before) {
             tell(&words);
         }
         match found.state {
@@ -86,33 +86,99 @@ fn request_line(request: &ApprovalNotice, now_ms: i64) -> String {
     )
 }
 
-/// Formats a decision. Returns `None` for a pending request.
-fn decision_line(approval: &StoredApproval) -> Option<String> {
+/// Formats a decision, or the start of the call that it allows. Returns `None` for a pending request. `before` is the
+/// state that was printed last. A waiting agent starts its call before the line about the approval is printed.
+fn decision_line(approval: &StoredApproval, before: ApprovalState) -> Option<String> {
     let (icon, word) = match approval.state {
-        ApprovalState::Approved => ("✓", "approved"),
+        ApprovalState::Consumed if before == ApprovalState::Approved => return Some(start_line(approval)),
+        ApprovalState::Approved | ApprovalState::Consumed => ("✓", "approved"),
         ApprovalState::Denied => ("✗", "denied"),
         ApprovalState::Expired => ("✗", "expired"),
         ApprovalState::Cancelled => ("✗", "cancelled"),
-        // The agent may have used the approval before this line is printed.
-        ApprovalState::Consumed => ("✓", "used"),
         ApprovalState::Pending => return None,
     };
     let by = approval.decided_by.as_deref().map(|by| format!(" by {}", line(by))).unwrap_or_default();
     let comment = approval.comment.as_ref().map(|words| format!(": {}", words.for_terminal())).unwrap_or_default();
-    Some(format!(
+    let decision = format!(
         "{icon} {word}{by}: {} for agent {}{comment} ({})",
         line(&approval.tool.to_string()),
         line(&approval.agent),
         approval.id,
-    ))
+    );
+    Some(match approval.state {
+        ApprovalState::Consumed => format!("{decision}\n{}", start_line(approval)),
+        ApprovalState::Pending
+        | ApprovalState::Approved
+        | ApprovalState::Denied
+        | ApprovalState::Expired
+        | ApprovalState::Cancelled => decision,
+    })
+}
+
+/// Says that the agent started the call. Its result is not known yet, and may be a failure.
+fn start_line(approval: &StoredApproval) -> String {
+    let result = approval.record.map(|record| format!(" Result: mcpproxy activity show {record}")).unwrap_or_default();
+    let (agent, tool) = (line(&approval.agent), line(&approval.tool.to_string()));
+    format!("▸ agent {agent} started the approved call of {tool} ({}).{result}", approval.id)
 }
 
 #[cfg(test)]
 mod tests {
-    use mcpproxy_core::RiskLevel;
+    use mcpproxy_core::{Assurance, Digest, RiskLevel, ToolName, Untrusted, Variant};
     use mcpproxy_gateway::{SaidBy, StatedRisk};
+    use mcpproxy_store::RecordId;
 
     use super::*;
+
+    fn decided(state: ApprovalState) -> StoredApproval {
+        StoredApproval {
+            id: ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ").unwrap(),
+            binding: Digest::of(b""),
+            agent: "local".to_owned(),
+            client: None,
+            tool: ToolName::parse("mail:send").unwrap(),
+            pin: Digest::of(b""),
+            contract: Digest::of(b""),
+            variant: Variant::Write,
+            risk: None,
+            least: Assurance::Factor,
+            args: None,
+            args_digest: Digest::of(b""),
+            shown_args: Untrusted::new("{}"),
+            attached: None,
+            attached_digest: Digest::of(b""),
+            shown_attached: None,
+            about: Untrusted::new("{}"),
+            created_ms: 0,
+            expires_ms: 0,
+            state,
+            given: None,
+            decided_by: Some("anna".to_owned()),
+            decided_ms: None,
+            comment: None,
+            record: RecordId::parse("01HF7YAT00ZZW1Z00000000000"),
+            consumed_ms: None,
+        }
+    }
+
+    /// The user approves, the agent calls, and the call may still fail.
+    #[test]
+    fn an_approval_and_the_start_of_the_call_are_two_things() {
+        let check = |state: ApprovalState, before: ApprovalState, expected: &str| {
+            assert_eq!(decision_line(&decided(state), before).as_deref(), Some(expected));
+        };
+        let approved = "✓ approved by anna: mail:send for agent local (01HF7YAT00ZZZZZZZZZZZZZZZZ)";
+        let started = "▸ agent local started the approved call of mail:send (01HF7YAT00ZZZZZZZZZZZZZZZZ). Result: \
+                       mcpproxy activity show 01HF7YAT00ZZW1Z00000000000";
+        check(ApprovalState::Approved, ApprovalState::Pending, approved);
+        check(ApprovalState::Consumed, ApprovalState::Approved, started);
+        check(ApprovalState::Consumed, ApprovalState::Pending, &format!("{approved}\n{started}"));
+        check(
+            ApprovalState::Denied,
+            ApprovalState::Approved,
+            "✗ denied by anna: mail:send for agent local (01HF7YAT00ZZZZZZZZZZZZZZZZ)",
+        );
+    }
 
     #[test]
     fn a_request_is_one_line() {

@@ -170,7 +170,7 @@ impl WatchedFiles {
         if before.has_settings() && !now.has_settings() {
             // An editor may be about to write it again. Either way, the previous settings remain active.
             let path = self.path.display();
-            tracing::warn!(%path, "The settings file is gone. The previous settings remain active.");
+            tell(&format!("! The settings file {path} is gone. The previous settings remain active."));
         }
         if now.ignored != before.ignored {
             now.warn_of_ignored();

@@ -84,9 +84,8 @@ impl Colours {
 pub(crate) fn of_state(word: &str) -> Tone {
     match word {
         "ready" | "approved" | "consumed" | "success" | "valid" | "active" | "ok" => Tone::Good,
-        "connecting" | "pending" | "started" | "quarantined" | "expired" | "cancelled" | "interrupted" | "warn" => {
-            Tone::Warning
-        }
+        "connecting" | "pending" | "started" | "requested" | "unapproved" | "quarantined" | "expired" | "cancelled"
+        | "interrupted" | "warn" => Tone::Warning,
         "failed" | "waiting" | "misconfigured" | "denied" | "error" | "refused" | "revoked" => Tone::Bad,
         "disabled" => Tone::Dim,
         _ => Tone::Plain,

@@ -54,7 +54,7 @@ fn secrets_in_the_path_of_a_url_are_moved() {
     desk.client(".cursor/mcp.json", cursor);
     let (exit, text) = desk.run(&["import", "cursor", "--yes"]);
     assert_eq!(exit, 0, "{text}");
-    assert!(text.contains("  url moves to secrets/zap.url\n") && !text.contains("N2E5ZjQ0YzItM2Q0"), "{text}");
+    assert!(text.contains("  url is copied to secrets/zap.url\n") && !text.contains("N2E5ZjQ0YzItM2Q0"), "{text}");
     assert_eq!(desk.settings()["mcpServers"]["zap"]["url"], "https://h.example/s/${file:secrets/zap.url}/mcp");
     let (exit, text) = desk.run(&["config", "check"]);
     assert_eq!(exit, 0, "{text}");

@@ -12,68 +12,64 @@ use crate::log::subject::Subject;
 use crate::log::tally::{HOUR_MS, Tally};
 use crate::record::id::Key;
 use crate::sql::bulk::Column::{Bytes, Int, Text};
-use crate::sql::bulk::{Bulk, Form};
+use crate::sql::bulk::{Bulk, Form, arrays, combined};
 use crate::sql::driver::{Dialect, Statement, Value};
 use crate::{Kind, Payload, Status};
 
 const INSERT: Form = Form {
     begin: "INSERT INTO records (key, tail, chain, seq, hash, kind, status, agent, client, server, tool, intent_type, risk, \
             code, message, duration_us, metadata, args_bytes, args_digest, result_bytes, result_digest, end_metadata) \
-            SELECT * FROM (VALUES ",
+            SELECT * FROM ",
     columns: &[
         Int, Int, Int, Int, Bytes, Text, Text, Text, Text, Text, Text, Text, Text, Text, Text, Int, Text, Int, Bytes,
         Int, Bytes, Text,
     ],
-    end: ") AS v WHERE column1 IS NOT NULL",
+    end: " WHERE column1 IS NOT NULL",
 };
 
 const CLOSE: Form = Form {
     begin: "UPDATE records SET end_seq = column2, end_hash = column3, status = column4, code = column5, message = column6, \
-            duration_us = column7, result_bytes = column8, result_digest = column9, end_metadata = column10 FROM (VALUES ",
+            duration_us = column7, result_bytes = column8, result_digest = column9, end_metadata = column10 FROM ",
     columns: &[Int, Int, Bytes, Text, Text, Text, Int, Int, Bytes, Text],
-    end: ") AS v WHERE records.key = column1 AND records.end_seq IS NULL",
+    end: " WHERE records.key = column1 AND records.end_seq IS NULL",
 };
 
 const KEEP_PAYLOAD: Form = Form {
-    begin: "INSERT INTO payloads (key, args, result) SELECT * FROM (VALUES ",
+    begin: "INSERT INTO payloads (key, args, result) SELECT * FROM ",
     columns: &[Int, Text, Text],
-    end: ") AS v WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET result = excluded.result",
+    end: " WHERE column1 IS NOT NULL ON CONFLICT (key) DO UPDATE SET result = excluded.result",
 };
 
 const COUNT: Form = Form {
     begin: "INSERT INTO tallies (hour, chain, kind, status, intent_type, server, tool, risk, step, count) \
-            SELECT * FROM (VALUES ",
+            SELECT * FROM ",
     columns: &[Int, Int, Text, Text, Text, Text, Text, Text, Int, Int],
-    end: ") AS v WHERE column1 IS NOT NULL \
+    end: " WHERE column1 IS NOT NULL \
           ON CONFLICT (hour, chain, kind, status, intent_type, server, tool, risk, step) DO UPDATE \
           SET count = tallies.count + excluded.count",
 };
 
 const WEIGH: Form = Form {
-    begin: "INSERT INTO payload_hours (hour, chain, bytes) SELECT * FROM (VALUES ",
+    begin: "INSERT INTO payload_hours (hour, chain, bytes) SELECT * FROM ",
     columns: &[Int, Int, Int],
-    end: ") AS v WHERE column1 IS NOT NULL \
+    end: " WHERE column1 IS NOT NULL \
           ON CONFLICT (hour, chain) DO UPDATE SET bytes = payload_hours.bytes + excluded.bytes",
 };
 
+/// All forms of a batch, in the order in which they are written.
+const FORMS: [&Form; 5] = [&INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH];
+
 /// The bulk statements of a batch.
-pub(super) struct Bulks {
-    insert: Bulk,
-    close: Bulk,
-    keep_payload: Bulk,
-    count: Bulk,
-    weigh: Bulk,
+pub(super) enum Bulks {
+    Sqlite([Bulk; 5]),
+    Postgres(Arc<str>),
 }
 
 impl Bulks {
     pub(super) fn new(dialect: Dialect) -> Self {
-        let bulk = |form: &Form| Bulk::new(form, dialect);
-        Self {
-            insert: bulk(&INSERT),
-            close: bulk(&CLOSE),
-            keep_payload: bulk(&KEEP_PAYLOAD),
-            count: bulk(&COUNT),
-            weigh: bulk(&WEIGH),
+        match dialect {
+            Dialect::Sqlite => Self::Sqlite(FORMS.map(Bulk::new)),
+            Dialect::Postgres => Self::Postgres(combined(&FORMS)),
         }
     }
 
@@ -91,16 +87,23 @@ impl Bulks {
                 Change::Close(end) => batch.close(end),
             }
         }
-        let mut statements = Vec::new();
-        self.insert.fill(batch.rows, &mut statements);
-        self.close.fill(batch.ends, &mut statements);
-        self.keep_payload.fill(batch.payloads, &mut statements);
-        let counts = batch.counts.iter().flat_map(|(tally, count)| counted(tally, chain, *count)).collect();
-        self.count.fill(counts, &mut statements);
-        let hours =
-            batch.hours.iter().flat_map(|(hour, bytes)| [*hour, chain.into(), *bytes].map(Value::int)).collect();
-        self.weigh.fill(hours, &mut statements);
-        (statements, batch.head)
+        let head = batch.head;
+        let rows = batch.into_rows();
+        let statements = match self {
+            Self::Sqlite(bulks) => {
+                let mut statements = Vec::new();
+                bulks.iter().zip(rows).for_each(|(bulk, rows)| bulk.fill(rows, &mut statements));
+                statements
+            }
+            // Every operation of the batch has a conflict.
+            Self::Postgres(_) if rows.iter().all(Vec::is_empty) => Vec::new(),
+            Self::Postgres(sql) => {
+                let mut values = Vec::with_capacity(FORMS.iter().map(|form| form.columns.len()).sum());
+                FORMS.iter().zip(rows).for_each(|(form, rows)| arrays(form, rows, &mut values));
+                vec![Statement { sql: Arc::clone(sql), values }]
+            }
+        };
+        (statements, head)
     }
 }
 
@@ -129,6 +132,14 @@ impl<'c> Batch<'c> {
             counts: HashMap::new(),
             hours: BTreeMap::new(),
         }
+    }
+
+    /// The values for each of the `FORMS`, row by row.
+    fn into_rows(self) -> [Vec<Value>; 5] {
+        let Self { chain, rows, ends, payloads, counts, hours, head: _ } = self;
+        let counts = counts.iter().flat_map(|(tally, count)| counted(tally, chain, *count)).collect();
+        let hours = hours.iter().flat_map(|(hour, bytes)| [*hour, chain.into(), *bytes].map(Value::int)).collect();
+        [rows, ends, payloads, counts, hours]
     }
 
     /// Moves to the next position. Returns it with the hash of its line.

@@ -198,14 +198,22 @@ fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 7] {
         Some(Kind::Call) | None => Index::None,
         Some(_) => Index::Where(" AND kind <> 'call'"),
     };
+    let risk = match filter.risk {
+        Some(RiskLevel::Low) | None => Index::None,
+        Some(_) => Index::Where(" AND risk <> 'low'"),
+    };
+    let intent_type = match filter.intent_type {
+        Some(Variant::Read) | None => Index::None,
+        Some(_) => Index::Where(" AND intent_type <> 'read'"),
+    };
     [
         ("tool", filter.tool.as_deref(), Index::Full),
         ("status", filter.status.map(Status::as_str), status),
         ("kind", filter.kind.map(Kind::as_str), kind),
         ("agent", filter.agent.as_deref(), Index::Full),
         ("server", filter.server.as_deref(), Index::Full),
-        ("risk", filter.risk.map(RiskLevel::as_str), Index::Full),
-        ("intent_type", filter.intent_type.map(Variant::operation), Index::Full),
+        ("risk", filter.risk.map(RiskLevel::as_str), risk),
+        ("intent_type", filter.intent_type.map(Variant::operation), intent_type),
     ]
 }
 
@@ -256,6 +264,8 @@ mod tests {
             (Filter::default(), key.clone()),
             (Filter { status: Some(Status::Success), ..Filter::default() }, key.clone()),
             (Filter { kind: Some(Kind::Call), ..Filter::default() }, key.clone()),
+            (Filter { intent_type: Some(Variant::Read), ..Filter::default() }, key.clone()),
+            (Filter { risk: Some(RiskLevel::Low), ..Filter::default() }, key.clone()),
             (Filter { text: some("q"), ..Filter::default() }, key.clone()),
             (Filter { since_ms: Some(1), until_ms: Some(2), ..Filter::default() }, key),
             (Filter { status: Some(Status::Error), ..Filter::default() }, index("status")),
@@ -264,7 +274,10 @@ mod tests {
             (Filter { server: some("s"), ..Filter::default() }, index("server")),
             (Filter { agent: some("a"), ..Filter::default() }, index("agent")),
             (Filter { risk: Some(RiskLevel::High), ..Filter::default() }, index("risk")),
+            (Filter { risk: Some(RiskLevel::Medium), ..Filter::default() }, index("risk")),
+            (Filter { intent_type: Some(Variant::Write), ..Filter::default() }, index("intent_type")),
             (Filter { intent_type: Some(Variant::Destructive), ..Filter::default() }, index("intent_type")),
+            (Filter { server: some("s"), intent_type: Some(Variant::Read), ..Filter::default() }, index("server")),
             (Filter { agent: some("a"), tool: some("t"), text: some("q"), ..Filter::default() }, index("tool")),
             (Filter { agent: some("a"), status: Some(Status::Success), ..Filter::default() }, index("agent")),
             (Filter { agent: some("a"), status: Some(Status::Error), ..Filter::default() }, index("status")),

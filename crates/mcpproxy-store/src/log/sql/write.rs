@@ -120,7 +120,7 @@ impl RecordWriter {
         let (statements, head) = self.bulks.statements(self.chain, self.head, changes);
         // Not earlier: until now, nothing could have been committed.
         self.unsure = Some(head);
-        let outcome = self.with_connection(async |connection| connection.finish(statements).await).await;
+        let outcome = self.with_connection(async |connection| connection.finish_batch(statements).await).await;
         self.conclude(head, outcome)
     }
 

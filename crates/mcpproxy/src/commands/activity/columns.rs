@@ -8,12 +8,12 @@
 //!     demo:create_note
 //! ```
 
-use mcpproxy_core::{RiskLevel, Variant};
-use mcpproxy_store::{Kind, Record};
+use mcpproxy_core::{ErrorCode, RiskLevel, Variant};
+use mcpproxy_store::{Kind, Record, Status};
 
 use super::words::{NONE, duration, intent, word};
 use crate::terminal::listing::{Cell, Layout, whole_lines};
-use crate::terminal::output::line;
+use crate::terminal::output::{line, shorten};
 use crate::terminal::style::{Tone, of_state};
 use crate::terminal::time::{local, local_time};
 use crate::terminal::wrap::width;
@@ -26,6 +26,12 @@ const RISK: usize = 5;
 /// Characters of an id that are unique. The rest is random.
 const ID_CHARS: usize = 15;
 const GAP: usize = 2;
+/// Starts the code of a step of an approval request.
+const STEP: &str = "approval_";
+/// Starts the message of a record about a reload.
+const RELOADED: &str = "reloaded: ";
+/// Longest list of changes in a row. `activity show` has all of them.
+const CHANGED_MAX_CHARS: usize = 40;
 /// Column widths of the stream.
 const STEADY: [usize; 7] = [15, 19, 16, 32, 13, 11, 8];
 /// Column widths of the first of two lines: 58 together.
@@ -171,14 +177,14 @@ fn cells(record: &Record, wording: Wording) -> [Cell; 7] {
         Wording::Short => local(record.time_ms(), "%m-%d %H:%M"),
         Wording::Live => local(record.time_ms(), "%H:%M:%S"),
     };
-    let status = record.status.as_str();
+    let status = status(record);
     [
         id.into(),
         time.into(),
         word(&record.server).into(),
         subject(record).into(),
         Cell::new(record.intent_type.map_or(NONE, intent), intent_tone),
-        Cell::new(status, of_state(status)),
+        Cell::new(status.clone(), of_state(&status)),
         record.duration_us.map_or(NONE.to_owned(), duration).into(),
     ]
 }
@@ -187,11 +193,38 @@ fn cells(record: &Record, wording: Wording) -> [Cell; 7] {
 fn subject(record: &Record) -> String {
     match record.kind {
         Kind::Call | Kind::Refusal => word(&record.tool),
-        // An approval request is not a call, and must not look like a successful one.
+        Kind::Approval if record.tool.is_some() && is_step(record) => format!("{} (approval)", word(&record.tool)),
         Kind::Approval if record.tool.is_some() => format!("{} ({})", word(&record.tool), step(record)),
+        Kind::Settings => match record.message.as_ref().map(|message| message.for_terminal()) {
+            Some(changed) if record.status == Status::Success => {
+                let changed = changed.strip_prefix(RELOADED).unwrap_or(&changed);
+                format!("(settings: {})", shorten(changed, CHANGED_MAX_CHARS))
+            }
+            Some(_) | None => "(settings: not reloaded)".to_owned(),
+        },
         Kind::Auth if record.code.is_some() => format!("({})", who_did(record)),
-        Kind::Approval | Kind::Server | Kind::Settings | Kind::Auth => format!("({})", record.kind.as_str()),
+        Kind::Approval | Kind::Server | Kind::Auth => format!("({})", record.kind.as_str()),
     }
+}
+
+/// Returns the status for people. Scripts get the recorded one from `-o json`.
+fn status(record: &Record) -> String {
+    let waits = record.code.as_ref().is_some_and(|code| code.for_json() == ErrorCode::ConfirmationRequired.as_str());
+    match record.kind {
+        // The call was not refused for good. It waits for a user.
+        Kind::Refusal if waits => "unapproved".to_owned(),
+        // An approval request is not a call, and must not look like a successful one.
+        Kind::Approval if is_step(record) => step(record),
+        Kind::Approval | Kind::Refusal | Kind::Call | Kind::Server | Kind::Settings | Kind::Auth => {
+            record.status.as_str().to_owned()
+        }
+    }
+}
+
+/// Returns true for a step of an approval request that went well, such as `approval_requested`.
+fn is_step(record: &Record) -> bool {
+    let is_step = record.code.as_ref().is_some_and(|code| code.for_json().starts_with(STEP));
+    is_step && record.status == Status::Success
 }
 
 /// Returns an authentication event and its user: `login failed: anna`.
@@ -207,12 +240,14 @@ fn who_did(record: &Record) -> String {
 /// Returns the step of an approval: `requested`, `denied`, `grant used`.
 fn step(record: &Record) -> String {
     let code = word(&record.code);
-    let step = code.strip_prefix("approval_").unwrap_or(&code).replace('_', " ");
+    let step = code.strip_prefix(STEP).unwrap_or(&code).replace('_', " ");
     if step == NONE { record.kind.as_str().to_owned() } else { step }
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::Untrusted;
+
     use super::*;
     use crate::terminal::style::Colours;
 
@@ -226,6 +261,51 @@ mod tests {
         check(60, Stream::Narrow);
         assert_eq!(Stream::new(None), Stream::Unlimited);
         assert!(STEADY_SHORT.iter().sum::<usize>() + GAP * 4 <= 60);
+    }
+
+    fn record(kind: Kind, status: Status, tool: Option<&str>, code: Option<&str>, message: Option<&str>) -> Record {
+        Record {
+            id: mcpproxy_store::RecordId::parse("01HF7YAT00ZZW1Z00000000000").unwrap(),
+            chain: 0,
+            seq: 1,
+            end_seq: None,
+            kind,
+            status,
+            agent: None,
+            client: None,
+            server: None,
+            tool: tool.map(Untrusted::new),
+            intent_type: None,
+            risk: None,
+            code: code.map(Untrusted::new),
+            message: message.map(Untrusted::new),
+            duration_us: None,
+            metadata: Untrusted::new("{}"),
+            end_metadata: None,
+            args: None,
+            result: None,
+        }
+    }
+
+    #[test]
+    fn rows_say_what_happened() {
+        let check = |record: &Record, expected: (&str, &str)| {
+            assert_eq!((subject(record).as_str(), status(record).as_str()), expected, "{record:?}");
+        };
+        let refusal = |code: &str| record(Kind::Refusal, Status::Refused, Some("drop"), Some(code), None);
+        check(&refusal("confirmation_required"), ("drop", "unapproved"));
+        check(&refusal("approval_denied"), ("drop", "refused"));
+        let approval = |status: Status, code: &str| record(Kind::Approval, status, Some("drop"), Some(code), None);
+        check(&approval(Status::Success, "approval_requested"), ("drop (approval)", "requested"));
+        check(&approval(Status::Success, "approval_approved"), ("drop (approval)", "approved"));
+        check(&approval(Status::Error, "approval_not_shown"), ("drop (not shown)", "error"));
+        check(&approval(Status::Success, "grant_created"), ("drop (grant created)", "success"));
+        let reload = |status: Status, message: &str| record(Kind::Settings, status, None, None, Some(message));
+        check(&reload(Status::Success, "reloaded: added a; contracts"), ("(settings: added a; contracts)", "success"));
+        check(&reload(Status::Success, "reloaded"), ("(settings: reloaded)", "success"));
+        check(&reload(Status::Error, "mcp_config.json:1:2: bad"), ("(settings: not reloaded)", "error"));
+        let long = format!("reloaded: added {}", "x, ".repeat(500));
+        assert!(subject(&reload(Status::Success, &long)).chars().count() < 60);
     }
 
     #[test]

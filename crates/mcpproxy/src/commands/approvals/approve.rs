@@ -1,6 +1,7 @@
 //! `approvals approve`: lets a user approve a call at the terminal.
 
 use mcpproxy_core::ApprovalState;
+use mcpproxy_store::Store;
 use serde_json::{Value, json};
 
 use super::sign_in::{Session, TRIES, UserAtTerminal};
@@ -8,6 +9,7 @@ use super::view::View;
 use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
 use crate::client::{Http, Reply, Rest, no_gateway};
+use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::Format;
@@ -25,6 +27,11 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     let id = text(&found, "id");
     if state(&found) != Some(ApprovalState::Pending) {
         return Err(Failure::new(Exit::Refused, format!("{id} is already {}", text(&found, "state"))).into());
+    }
+    if !has_users(home).await {
+        let message = "No approver account exists yet, so nobody can approve a call.";
+        let hint = format!("restart `{}`, and open the setup link that it prints", home.command("mcpproxy", "serve"));
+        return Err(Failure::new(Exit::Refused, message).hint(hint).into());
     }
     let mut user = UserAtTerminal::at(terminal)?;
     let (tool, agent) = (text(&found, "tool"), text(&found, "agent"));
@@ -47,6 +54,17 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
             Ok(Exit::Refused)
         }
     }
+}
+
+/// Returns false only if the database answers and has no user. Signing in explains every other problem.
+async fn has_users(home: &Home) -> bool {
+    let asked = async {
+        let store = Store::open_read_only(&location(home)?).await?;
+        let has_users = store.has_users().await;
+        store.close().await;
+        anyhow::Ok(has_users?)
+    };
+    asked.await.unwrap_or(true)
 }
 
 /// The user's decision, with the answer of the gateway.

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::find::only_one;
-use super::words::{NONE, array, left, now_ms, query, short_id, text, time_ms};
+use super::words::{NONE, array, left, now_ms, query, text, time_ms};
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -32,7 +32,7 @@ fn table(grants: &[Value], now_ms: i64) -> String {
             _ => NONE.to_owned(),
         };
         vec![
-            short_id(grant),
+            text(grant, "id"),
             text(grant, "state"),
             text(grant, "agent"),
             left,

@@ -6,9 +6,7 @@ use mcpproxy_core::{ApprovalState, ToolName};
 use serde_json::Value;
 
 use super::watch;
-use super::words::{
-    NONE, array, left, now_ms, of_risk, query, risk_words, short_id, state, state_words, text, time_ms,
-};
+use super::words::{NONE, array, left, now_ms, of_risk, query, risk_words, state, state_words, text, time_ms};
 use crate::client::Rest;
 use crate::commands::names;
 use crate::exit::Exit;
@@ -130,7 +128,8 @@ pub(super) fn cells(approval: &Value, now_ms: i64) -> [String; 6] {
     let is_open = matches!(state, Some(ApprovalState::Pending | ApprovalState::Approved));
     let left = time_ms(approval, "expires").filter(|_| is_open).map_or(NONE.to_owned(), |until| left(until, now_ms));
     [
-        short_id(approval),
+        // `call --approval-id` takes the whole id.
+        text(approval, "id"),
         state.map_or_else(|| text(approval, "state"), |state| state_words(state).to_owned()),
         risk_words(approval),
         text(approval, "agent"),

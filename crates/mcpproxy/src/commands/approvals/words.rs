@@ -13,8 +13,6 @@ use crate::terminal::style::Tone;
 use crate::terminal::time::local_time;
 
 pub(super) const NONE: &str = "-";
-/// Characters of an id that are enough to tell recent requests apart.
-const ID_CHARS: usize = 15;
 const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Returns a member as one escaped line, or a dash if it is missing.
@@ -78,10 +76,6 @@ pub(super) fn said_by(approval: &Value, name: &str) -> Option<SaidBy> {
         "operator" => Some(SaidBy::Operator),
         _ => Some(SaidBy::Server),
     }
-}
-
-pub(super) fn short_id(value: &Value) -> String {
-    text(value, "id").chars().take(ID_CHARS).collect()
 }
 
 pub(super) fn now_ms() -> i64 {

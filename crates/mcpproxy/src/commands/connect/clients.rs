@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::journal::Journal;
-use crate::agent_clients::{CLIENTS, Client, Machine};
+use crate::agent_clients::file::ClientFile;
+use crate::agent_clients::{CLIENTS, Client, Machine, document};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::listing::Cell;
@@ -25,6 +26,8 @@ struct KnownClient {
     agent: Option<String>,
     /// The file that lists the client's servers.
     file: Option<String>,
+    /// The reason why that file cannot be read, if it cannot.
+    file_error: Option<String>,
 }
 
 impl Clients {
@@ -38,6 +41,7 @@ impl Clients {
                 connected: record.is_some(),
                 agent: record.and_then(|record| record.agent),
                 file: client.config_path(machine).map(|path| path.display().to_string()),
+                file_error: file_error(client, machine),
             })
         };
         Ok(Self { clients: CLIENTS.iter().map(known).collect::<Result<_, _>>()? })
@@ -54,21 +58,37 @@ impl Clients {
             return format!("No known client is installed. Known clients:\n  {}\n", ids(|_| true).join("\n  "));
         }
         let rows = shown.iter().map(|client| {
-            let state = match client.connected {
-                true => Cell::new("connected", Tone::Good),
-                false => Cell::new("not connected", Tone::Plain),
+            let state = match (&client.file_error, client.connected) {
+                // The client cannot read its file either, whatever was written into it.
+                (Some(_), _) => Cell::new("file invalid", Tone::Bad),
+                (None, true) => Cell::new("connected", Tone::Good),
+                (None, false) => Cell::new("not connected", Tone::Plain),
             };
             vec![client.client.to_owned().into(), state, line(client.file.as_deref().unwrap_or("-")).into()]
         });
-        let next = match ids(|client| client.installed && !client.connected).first() {
+        let errors = shown.iter().filter_map(|client| Some((client.file.as_ref()?, client.file_error.as_ref()?)));
+        let errors: String = errors.map(|(file, error)| format!("{}: {}\n", line(file), line(error))).collect();
+        let errors = if errors.is_empty() { errors } else { format!("\n{errors}") };
+        let is_open = |client: &KnownClient| client.installed && !client.connected && client.file_error.is_none();
+        let next = match ids(is_open).first() {
             Some(id) => format!("Connect a client: {}", home.command("mcpproxy", &format!("connect {id}"))),
+            None if !errors.is_empty() => "Correct the file, then connect its client.".to_owned(),
             None => "All installed clients are connected.".to_owned(),
         };
         let undo = match ids(|client| client.connected).first() {
             Some(id) => format!("Disconnect one:   {}\n", home.command("mcpproxy", &format!("connect {id} --undo"))),
             None => String::new(),
         };
-        format!("{}\n{next}\n{undo}", table(&["CLIENT", "STATE", "FILE"], rows))
+        format!("{}{errors}\n{next}\n{undo}", table(&["CLIENT", "STATE", "FILE"], rows))
+    }
+}
+
+/// Returns why the file of an installed client cannot be read. A file that does not exist yet is fine.
+fn file_error(client: &Client, machine: &Machine) -> Option<String> {
+    let path = client.config_path(machine).filter(|_| client.is_installed(machine))?;
+    match ClientFile::read(&path) {
+        Err(failure) => Some(failure.to_string()),
+        Ok(file) => document::read(&file.text?, client.config.format).err().map(|error| error.to_string()),
     }
 }
 

@@ -28,8 +28,8 @@ pub(super) struct Request<'a> {
     url: String,
     program: String,
     is_running: bool,
-    /// The address in the settings, if the running gateway listens elsewhere.
-    other_address: Option<SocketAddr>,
+    /// The address in the settings, or the default one, if the running gateway listens elsewhere.
+    other_address: Option<ConfiguredAddress>,
 }
 
 impl<'a> Request<'a> {
@@ -38,10 +38,10 @@ impl<'a> Request<'a> {
         let configured = configured_address(home);
         let (address, is_running) = match &running {
             Some(running) => (running.address.parse().context("gateway.lock contains no valid address")?, true),
-            None => (configured?, false),
+            None => (configured?.address, false),
         };
         let other_address = match configured_address(home) {
-            Ok(configured) if configured.port() != address.port() => Some(configured),
+            Ok(configured) if configured.address.port() != address.port() => Some(configured),
             Ok(_) | Err(_) => None,
         };
         let program = std::env::current_exe().context("could not find the path of this program")?;
@@ -71,10 +71,17 @@ impl<'a> Request<'a> {
         let mut steps = Vec::new();
         if !self.is_running {
             steps.push(format!("No gateway is running. Start it with `{serve}`."));
-        } else if let Some(configured) = self.other_address {
+        // `mcpproxy stdio` finds the gateway, wherever it listens.
+        } else if let Some(configured) = self.other_address.as_ref().filter(|_| !self.connect.stdio) {
+            let configured = match configured {
+                ConfiguredAddress { address, is_written: true } => format!("the settings say {address}"),
+                ConfiguredAddress { address, is_written: false } => {
+                    format!("without `listen` in the settings, the next one listens on {address}")
+                }
+            };
             steps.push(format!(
-                "The running gateway listens on {}, but the settings say {configured}. If you start it with another \
-                 address, connect again.",
+                "The running gateway listens on {}, but {configured}. If you start it with another address, connect \
+                 again.",
                 self.url.trim_start_matches("http://").trim_end_matches("/mcp")
             ));
         }
@@ -82,12 +89,21 @@ impl<'a> Request<'a> {
     }
 }
 
-fn configured_address(home: &Home) -> anyhow::Result<SocketAddr> {
+/// The address on which a gateway with these settings listens.
+struct ConfiguredAddress {
+    address: SocketAddr,
+    /// False for the default address.
+    is_written: bool,
+}
+
+fn configured_address(home: &Home) -> anyhow::Result<ConfiguredAddress> {
     let path = home.settings();
-    match settings_file::read_text(&path)? {
-        Some((_, text)) => Ok(settings_file::check_shape(&path, &text)?.listen),
-        None => Ok(mcpproxy_core::settings::demo().listen),
-    }
+    let Some((_, text)) = settings_file::read_text(&path)? else {
+        return Ok(ConfiguredAddress { address: mcpproxy_core::settings::demo().listen, is_written: false });
+    };
+    let address = settings_file::check_shape(&path, &text)?.listen;
+    let written = document::read(&text, FileFormat::Json).unwrap_or_default();
+    Ok(ConfiguredAddress { address, is_written: written.get("listen").is_some() })
 }
 
 /// Everything that connecting a client would change.

@@ -53,6 +53,8 @@ pub(crate) struct Facts {
     pub(crate) settings: Result<Option<usize>, String>,
     /// Servers with a mistake in the settings file, as this command reads it, with the first mistake of each.
     pub(crate) misconfigured: Vec<(String, String)>,
+    /// True if a gateway would start on these settings: they are valid, and not every enabled server has a mistake.
+    pub(crate) can_start: bool,
     /// Secrets that other users can access, with their modes.
     pub(crate) open_files: Vec<(String, u32)>,
     pub(crate) listen: SocketAddr,
@@ -150,6 +152,8 @@ impl Facts {
             (None, None) => PortState::NeedsSettings,
         };
         let misconfigured = read.as_ref().map(|read| mistakes(&read.files.settings)).unwrap_or_default();
+        let can_start =
+            read.as_ref().is_ok_and(|read| settings_file::check_any_runs(&path, &read.files.settings).is_ok());
         let settings = match read {
             Ok(read) if read.has_settings => Ok(Some(read.files.settings.servers.len())),
             Ok(_) => Ok(None),
@@ -166,6 +170,7 @@ impl Facts {
             settings_path: path.display().to_string(),
             settings,
             misconfigured,
+            can_start,
             open_files: modes::open_files(home),
             listen: address.or(listen).unwrap_or_else(|| settings::demo().listen),
             port,

@@ -31,6 +31,7 @@ fn healthy() -> Facts {
         settings_path: "/data/mcp_config.json".to_owned(),
         settings: Ok(Some(2)),
         misconfigured: Vec::new(),
+        can_start: true,
         open_files: Vec::new(),
         listen: "127.0.0.1:8080".parse().unwrap(),
         port: PortState::Ours,
@@ -161,6 +162,39 @@ fn servers_that_do_not_work() {
 }
 
 #[test]
+fn destructive_tools_that_nobody_is_asked_about() {
+    let mut facts = healthy();
+    let server = |name: &str, state: &str, count: u64| json!({"name": name, "state": state, "hidden_tools": [], "unasked_destructive_tools": count});
+    facts.gateway = Ok(Some(gateway(json!([server("a", "ready", 0), server("files", "ready", 1)]))));
+    assert_eq!(problems(&facts), ["! warn destructive_unasked -"]);
+    let finding = |facts: &Facts| {
+        let rows = report(facts, Vec::new()).checks;
+        rows.into_iter().find(|row| row.code == "destructive_unasked").unwrap().finding
+    };
+    assert_eq!(finding(&facts).message, "1 destructive tool runs without asking a user: files (1).");
+    assert_eq!(
+        finding(&facts).next.as_deref(),
+        Some("run `mcpproxy --home /data contract draft files --to /data/contracts/files.yaml`")
+    );
+    let many = ["a", "b", "c", "d"].map(|name| server(name, "ready", 2));
+    facts.gateway = Ok(Some(gateway(many.into_iter().collect())));
+    assert_eq!(finding(&facts).message, "8 destructive tools run without asking a user: a (2), b (2), c (2), ….");
+}
+
+#[test]
+fn a_refused_file_is_told_once() {
+    let mut facts = healthy();
+    facts.settings = Err("a.json:1:2: bad".to_owned());
+    let Ok(Some(gateway)) = &mut facts.gateway else { panic!("it runs") };
+    gateway.status["settings"]["error"] = "a.json:1:2: bad".into();
+    let told = |facts: &Facts| text(&report(facts, Vec::new()), 200, Colours::Off).matches("1:2: bad").count();
+    assert_eq!(told(&facts), 1);
+    // The file was corrected a moment ago.
+    facts.settings = Ok(Some(1));
+    assert_eq!(told(&facts), 1);
+}
+
+#[test]
 fn a_client_that_never_showed_the_prompt() {
     let mut facts = healthy();
     let StorageState::Open(storage) = &mut facts.storage else { panic!("it answers") };
@@ -190,6 +224,8 @@ fn mistakes_of_servers_are_found_without_a_gateway() {
     facts.gateway = Ok(None);
     facts.misconfigured = vec![("docs".to_owned(), "line 1, column 2: unset".to_owned())];
     assert_eq!(problems(&facts), ["! warn gateway_stopped -", "✗ error server_misconfigured docs"]);
+    let rows = report(&facts, Vec::new()).checks;
+    assert_eq!(rows[0].finding.message, "/data/mcp_config.json can be read, 2 servers, 1 misconfigured");
 }
 
 /// A word such as `server_down` beside a check mark would read as a contradiction.

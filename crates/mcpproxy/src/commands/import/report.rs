@@ -65,7 +65,7 @@ pub(super) fn preview(home: &Home, plan: &Plan) -> String {
             text.push_str(&format!("  {wanted} exists already with other settings\n"));
         }
         for secret in &server.secrets {
-            text.push_str(&format!("  {} moves to {}\n", line(&secret.place), line(&secret.path)));
+            text.push_str(&format!("  {} is copied to {}\n", line(&secret.place), line(&secret.path)));
         }
     }
     for server in &plan.present {
@@ -159,14 +159,20 @@ impl<'p> Report<'p> {
             let count = counted(plan.servers.len(), "server");
             text.push_str(&format!("Imported {count} from {}.\n", plan.source.title()));
         }
-        if plan.servers.iter().any(|server| !server.secrets.is_empty()) {
-            text.push_str("Secrets are in secrets/ of the data folder, in files that only you can read.\n");
+        if self.has_secrets() {
+            let rest = if self.has_removed { "" } else { " The client's file keeps its own copy." };
+            text.push_str("Secrets were copied to secrets/ of the data folder, in files that only you can read.");
+            text.push_str(&format!("{rest}\n"));
         }
         if !plan.servers.is_empty() && self.states.is_none() {
             text.push_str("Start the gateway with `mcpproxy serve` to use them.\n");
         }
         text.push_str(&self.direct());
         text
+    }
+
+    fn has_secrets(&self) -> bool {
+        self.plan.servers.iter().any(|server| !server.secrets.is_empty())
     }
 
     /// Describes the direct entries in the client's file, and the next step.
@@ -176,7 +182,11 @@ impl<'p> Report<'p> {
         let count = plan.direct_paths().len();
         if let Some(backup) = &self.backup {
             let (backup, word) = (shell::plain_word(&shown(backup)), shell::plain_word(&shown(&plan.source.file.path)));
-            let removed = format!("Removed {} from {file}.\nTo restore that file: cp {backup} {word}\n", these(count));
+            let removed = format!(
+                "Removed {} from {file}.\nTo restore that file: cp {backup} {word}\nThe backup has everything that the \
+                 file had, secrets included.\n",
+                these(count)
+            );
             return removed + &self.next_step();
         }
         if self.has_removed || count == 0 {

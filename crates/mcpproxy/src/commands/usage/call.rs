@@ -1,6 +1,7 @@
 //! Advice for command lines of `call`, and for tool names without their server.
 
 use http::Method;
+use mcpproxy_core::ToolName;
 use serde_json::{Map, Value};
 
 use super::command;
@@ -21,6 +22,9 @@ const WORDS: &[(&str, &str)] = &[
     ("update", "tool-write"),
     ("destructive", "tool-destructive"),
     ("delete", "tool-destructive"),
+    ("tool_read", "tool-read"),
+    ("tool_write", "tool-write"),
+    ("tool_destructive", "tool-destructive"),
     ("call_tool_read", "tool-read"),
     ("call_tool_write", "tool-write"),
     ("call_tool_destructive", "tool-destructive"),
@@ -74,6 +78,12 @@ fn member(pair: &str) -> Option<(String, Value)> {
 /// Advises on the name of a tool without its server.
 pub(super) fn without_server(tool: &str, args: &[String]) -> Failure {
     let message = format!("`{}` is not the full name of a tool. Full names have the form `server:tool`.", line(tool));
+    // `server/tool` and the name in direct mode, `server__tool`.
+    let respelled = ["/", "__"].into_iter().map(|separator| tool.replacen(separator, ":", 1));
+    if let Some(full) = respelled.into_iter().find(|name| ToolName::parse(name).is_ok()) {
+        let with = |arg: &String| if arg == tool { full.clone() } else { arg.clone() };
+        return Failure::new(Exit::Usage, message).hint(command(&args.iter().map(with).collect::<Vec<_>>()));
+    }
     let found = tools_named(tool, args).unwrap_or_default();
     let hint = match found.as_slice() {
         [] => format!("find its full name with `mcpproxy tools search {}`", plain_word(tool)),

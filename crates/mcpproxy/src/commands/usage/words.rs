@@ -1,5 +1,9 @@
 //! Words that people type for commands with another name.
 
+use clap::CommandFactory as _;
+use mcpproxy_core::nearest;
+
+use crate::commands::Cli;
 use crate::commands::names::home_in;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -10,6 +14,7 @@ use crate::terminal::shell::plain_word;
 const SYNONYMS: &[(&[&str], &str, &str)] = &[
     (&["start"], "serve", ""),
     (&["run"], "serve", ""),
+    (&["server"], "servers", "list"),
     (&["up"], "serve", ""),
     (&["ls"], "servers list", ""),
     (&["list"], "servers list", ""),
@@ -68,11 +73,48 @@ pub(super) fn advice(words: &[&str], args: &[String]) -> Option<Failure> {
         return Some(Failure::new(Exit::Usage, format!("`mcpproxy {first}` is not a command.")).hint(stop(args)));
     }
     let (typed, command, argument) = SYNONYMS.iter().find(|(typed, _, _)| words.starts_with(typed))?;
-    // Arguments after `--` are not among the words, and the placeholder stands for them.
-    let rest: Vec<String> = words.iter().skip(typed.len()).map(|word| plain_word(word)).collect();
-    let rest = if rest.is_empty() || argument.is_empty() { (*argument).to_owned() } else { rest.join(" ") };
+    // Options belong to the command. Without arguments, the placeholder stands for them.
+    let rest: Vec<String> = after(words, typed.len(), args).map(|word| plain_word(word)).collect();
+    let has_words = words.len() > typed.len();
+    let rest = if !has_words || argument.is_empty() { (*argument).to_owned() } else { rest.join(" ") };
     let message = format!("`mcpproxy {}` is not a command.", line(&typed.join(" ")));
     Some(Failure::new(Exit::Usage, message).hint(format!("use `{}`", format!("mcpproxy {command} {rest}").trim_end())))
+}
+
+/// Returns everything behind the typed words, options included.
+fn after<'a>(words: &[&str], typed: usize, args: &'a [String]) -> impl Iterator<Item = &'a String> {
+    let last = typed.checked_sub(1).and_then(|last| words.get(last)).copied();
+    let at = args.iter().position(|arg| Some(arg.as_str()) == last).map_or(args.len(), |at| at + 1);
+    args.iter().skip(at)
+}
+
+/// Advises on a word that is almost a command, or lists the commands. clap's own tip names several commands, and none
+/// of them with the arguments.
+pub(super) fn misspelled(words: &[&str], positions: &[usize], args: &[String]) -> Option<Failure> {
+    let mut command = Cli::command();
+    let mut known = Vec::new();
+    let wrong = words.iter().position(|word| match command.find_subcommand(word).cloned() {
+        Some(found) => {
+            command = found;
+            known.push(*word);
+            false
+        }
+        None => true,
+    })?;
+    let word = words.get(wrong)?;
+    let names: Vec<String> =
+        command.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| one.get_name().to_owned()).collect();
+    known.insert(0, "mcpproxy");
+    let message = format!("`{} {}` is not a command.", known.join(" "), line(word));
+    let hint = match nearest(word, names.iter().map(String::as_str)) {
+        Some(name) => {
+            let at = *positions.get(wrong)?;
+            let with = |(index, arg): (usize, &String)| if index == at { name.to_owned() } else { arg.clone() };
+            format!("use `{}`", super::command(&args.iter().enumerate().map(with).collect::<Vec<_>>()))
+        }
+        None => format!("list the commands with `{} --help`", known.join(" ")),
+    };
+    Some(Failure::new(Exit::Usage, message).hint(hint))
 }
 
 /// Says how to stop the gateway that runs on the data folder of these arguments.

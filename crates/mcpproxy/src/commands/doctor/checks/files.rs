@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::servers::misconfigured_count;
 use super::{Finding, Outcome, about, found, ok, or_ok, with_gateway};
 use crate::commands::doctor::facts::Facts;
 use crate::terminal::output::{counted, line};
@@ -17,7 +18,13 @@ pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
             })
             .collect(),
         Ok(None) => ok(format!("no settings file, so the demo server runs. `mcpproxy servers add` creates {path}")),
-        Ok(Some(servers)) => ok(format!("{path} is valid, {}", counted(*servers, "server"))),
+        Ok(Some(servers)) => {
+            let servers = counted(*servers, "server");
+            match misconfigured_count(facts) {
+                0 => ok(format!("{path} is valid, {servers}")),
+                wrong => ok(format!("{path} can be read, {servers}, {wrong} misconfigured")),
+            }
+        }
     }
 }
 
@@ -25,8 +32,10 @@ pub(super) fn refused(facts: &Facts) -> Vec<Finding> {
     with_gateway(facts, |gateway| match gateway.status.pointer("/settings/error").and_then(Value::as_str) {
         None => ok("the newest files are in force"),
         Some(error) => {
-            let message =
-                format!("The gateway keeps its previous settings, because the newest are invalid: {}", line(error));
+            // The check of the files has the same mistakes, with a line for each.
+            let is_told = facts.settings.as_ref().is_err_and(|told| told == error);
+            let why = if is_told { ".".to_owned() } else { format!(": {}", line(error)) };
+            let message = format!("The gateway keeps its previous settings, because the newest are invalid{why}");
             vec![found(Outcome::Error, message, "correct the file. The gateway reloads it by itself")]
         }
     })

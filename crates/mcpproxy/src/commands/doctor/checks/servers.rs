@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, or_ok, skipped, text, with_gateway};
+use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, ok, or_ok, skipped, text, with_gateway};
 use crate::client::state;
 use crate::commands::doctor::facts::{Facts, GatewayFacts};
-use crate::terminal::output::{counted, line, sentence};
+use crate::terminal::output::{counted, counted_as, line, sentence};
+
+/// Servers that one finding names.
+const NAMED_MAX: usize = 3;
 
 fn servers<'f>(gateway: &'f GatewayFacts, states: &[&str]) -> Vec<&'f Value> {
     let servers = gateway.servers.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -58,6 +61,14 @@ pub(super) fn down(facts: &Facts) -> Vec<Finding> {
     })
 }
 
+/// Counts servers with a mistake in their settings, as the running gateway sees them, or else this command.
+pub(super) fn misconfigured_count(facts: &Facts) -> usize {
+    match &facts.gateway {
+        Ok(Some(gateway)) => servers(gateway, &["misconfigured"]).len(),
+        Ok(None) | Err(_) => facts.misconfigured.len(),
+    }
+}
+
 /// Returns whether a line of a server says more than the reason. The gateway writes its own reasons there too.
 fn is_news(said: &str, reason: &str) -> bool {
     !reason.contains(said) && !said.contains(reason)
@@ -75,5 +86,29 @@ pub(super) fn hidden_tools(facts: &Facts) -> Vec<Finding> {
             Some(about(name, found(Outcome::Warning, message, facts.command("servers list -o json"))))
         });
         or_ok(findings.collect(), "all tools of all servers are offered")
+    })
+}
+
+/// Finds servers with destructive tools that run without an approval, and names all of them in one finding. A pasted
+/// server has no contracts, and nobody is asked before its tools run.
+pub(super) fn unasked(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| {
+        let count =
+            |server: &Value| server.get("unasked_destructive_tools").and_then(Value::as_u64).unwrap_or_default();
+        let unasked: Vec<(&str, u64)> = servers(gateway, &["ready"])
+            .into_iter()
+            .filter_map(|server| Some((text(server, "name")?, count(server))))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let Some((first, _)) = unasked.first() else {
+            return ok("each needs an approval, or a policy decides");
+        };
+        let total = usize::try_from(unasked.iter().map(|(_, count)| count).sum::<u64>()).unwrap_or(usize::MAX);
+        let named: Vec<String> =
+            unasked.iter().take(NAMED_MAX).map(|(name, count)| format!("{} ({count})", line(name))).collect();
+        let more = if unasked.len() > NAMED_MAX { ", …" } else { "" };
+        let tools = counted_as(total, "destructive tool runs", "destructive tools run");
+        let message = format!("{tools} without asking a user: {}{more}.", named.join(", "));
+        vec![found(Outcome::Warning, message, state::next_step(&facts.home, first))]
     })
 }
