@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mcpproxy_core::json::{quote, string_value};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use super::channel::ServerRequest;
 use super::in_flight::InFlight;
@@ -35,6 +36,17 @@ struct Waiting {
     subject: String,
     answer: oneshot::Sender<Result<String, RpcError>>,
     in_flight: InFlight,
+    _expiry: Expiry,
+}
+
+/// The task that drops a parked call when its time is up. It ends with the call. Otherwise, the tasks of all calls of
+/// the last ten minutes would stay in memory.
+struct Expiry(AbortHandle);
+
+impl Drop for Expiry {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Parked {
@@ -42,7 +54,8 @@ impl Parked {
     pub(crate) fn park(&self, in_flight: InFlight, asked: ServerRequest, agent: &str, subject: String) -> String {
         let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
         let request = object([("method", quote(&asked.method).as_str()), ("params", &asked.params)]);
-        let waiting = Waiting { agent: agent.to_owned(), subject, answer: asked.answer, in_flight };
+        let _expiry = self.expire(state.clone());
+        let waiting = Waiting { agent: agent.to_owned(), subject, answer: asked.answer, in_flight, _expiry };
         let _dropped = {
             let mut table = self.table();
             let own: Vec<&String> = table.iter().filter(|(_, w)| w.agent == agent).map(|(key, _)| key).collect();
@@ -55,11 +68,6 @@ impl Parked {
             table.insert(state.clone(), waiting);
             dropped.and_then(|key| table.remove(&key))
         };
-        let (table, key) = (self.clone(), state.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(WAIT_MAX).await;
-            table.table().remove(&key);
-        });
         let requests = object([(QUESTION, request.as_str())]);
         object([("resultType", "\"input_required\""), ("inputRequests", &requests), ("requestState", &quote(&state))])
     }
@@ -81,6 +89,15 @@ impl Parked {
         field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX.as_str()))
     }
 
+    fn expire(&self, key: String) -> Expiry {
+        let parked = self.clone();
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(WAIT_MAX).await;
+            parked.table().remove(&key);
+        });
+        Expiry(task.abort_handle())
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,4 +107,48 @@ impl Parked {
 pub(crate) fn subject(params: &Members<'_>) -> String {
     let stays = |key: &str| !matches!(key, "_meta" | "inputResponses" | "requestState");
     message::object(params.iter().filter(|(key, _)| stays(key)).map(|(key, value)| (key.as_ref(), *value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::in_flight::OnDrop;
+    use super::*;
+    use mcpproxy_core::json::members;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+
+    /// Parks a call and returns the parameters of the retry that resumes it.
+    fn park(parked: &Parked) -> String {
+        let work = Box::pin(async { Ok("{}".to_owned()) });
+        let (cancel, events) = (CancellationToken::new(), mpsc::channel(1).1);
+        let in_flight = InFlight::new(work, events, OnDrop::Finish, cancel, None);
+        let (answer, _) = oneshot::channel();
+        let asked = ServerRequest { method: "elicitation/create".to_owned(), params: "{}".to_owned(), answer };
+        let result = parked.park(in_flight, asked, "agent", object([("name", "\"t\"")]));
+        let state = member(&result, "requestState").unwrap();
+        object([("name", "\"t\""), ("inputResponses", r#"{"question":{}}"#), ("requestState", state)])
+    }
+
+    /// Waits until only this many tasks are left.
+    async fn tasks_fall_to(expected: usize) {
+        let metrics = tokio::runtime::Handle::current().metrics();
+        for _ in 0..1000 {
+            if metrics.num_alive_tasks() == expected {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(metrics.num_alive_tasks(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_resumed_call_leaves_no_task_behind() {
+        let parked = Parked::default();
+        for _ in 0..100 {
+            let retry = park(&parked);
+            assert!(parked.resume(&members(&retry).unwrap(), "agent").is_some());
+        }
+        assert!(parked.table().is_empty());
+        tasks_fall_to(0).await;
+    }
 }

@@ -147,7 +147,10 @@ impl Session {
     pub(crate) fn ask(&self, request: ServerRequest) -> String {
         let id = format!("\"mcpproxy-{}\"", self.next_server_request.fetch_add(1, Ordering::Relaxed));
         let text = message::request(&id, &request.method, &request.params);
-        lock(&self.server_requests).insert(id, request.answer);
+        let mut requests = lock(&self.server_requests);
+        // A client may never answer. Requests that the gateway no longer waits for must not pile up.
+        requests.retain(|_, answer| !answer.is_closed());
+        requests.insert(id, request.answer);
         text
     }
 
@@ -188,4 +191,27 @@ impl Drop for OpenRequest {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_nobody_waits_for_do_not_pile_up() {
+        let session = Session::new("agent".to_owned(), EndpointMode::Four, None, "{}".into());
+        let ask = || {
+            let (answer, answered) = oneshot::channel();
+            let (method, params) = ("sampling/createMessage".to_owned(), "{}".to_owned());
+            (session.ask(ServerRequest { method, params, answer }), answered)
+        };
+        let (_, mut awaited) = ask();
+        for _ in 0..1000 {
+            let (_, given_up) = ask();
+            drop(given_up);
+        }
+        assert!(lock(&session.server_requests).len() <= 2);
+        assert!(session.answer("\"mcpproxy-1\"", Ok("{}")));
+        assert!(awaited.try_recv().unwrap().is_ok_and(|answer| answer == "{}"));
+    }
 }
