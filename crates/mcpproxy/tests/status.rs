@@ -84,7 +84,8 @@ fn a_misconfigured_server_without_a_gateway() {
     let found = rows(&report, "server_misconfigured");
     assert_eq!((code, found), (Some(1), vec![("error".to_owned(), Some("a".to_owned()))]), "{report}");
     let (status, _) = json_of(&folder, &["status"]);
-    assert!(status["next"].as_str().unwrap().starts_with("correct `a` in "), "{status}");
+    assert!(status["problems"][0]["next"].as_str().unwrap().starts_with("correct `a` in "), "{status}");
+    assert!(status["next"].as_str().unwrap().ends_with(" serve"), "the other server would run: {status}");
 }
 
 #[test]

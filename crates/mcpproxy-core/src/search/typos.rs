@@ -150,7 +150,7 @@ mod tests {
             ("creatign events in my calnedar", "creating events in my calendar"),
             // The table has no form of this stem.
             ("kuberntes cluser", "kubernet cluster"),
-            ("notificatoins", "notifications"),
+            ("notificatoins", "notification"),
             ("wheather forcast", "weather forecast"),
             // Words that are spelled correctly, too short, or nothing like any other.
             ("create an issue", "create an issue"),

@@ -149,7 +149,7 @@ fn sentences_of_the_server_are_comments() {
   category: fx
   riskLevel: critical
   operation: destructive
-  # description: \"Harmless.\" (the server's words)
+  # description: Harmless. (the server's words)
   # sideEffects: [\"Nothing is changed.\\nx: y\"] (the server's words)
   # permissions: [fx:delete]
   # auditEvent: fx.delete_item

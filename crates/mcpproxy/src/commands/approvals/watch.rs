@@ -146,7 +146,7 @@ mod tests {
         });
         assert_eq!(
             row(&approval, 0),
-            "01HF7YAT00ZZZZZ  … pending    ■ critical      local  demo:delete\\u{1b}\n    \
+            "01HF7YAT00ZZZZZZZZZZZZZZZZ  … pending    ■ critical      local  demo:delete\\u{1b}\n    \
              10m left: http://localhost:1/ui/approvals/01\n"
         );
     }
