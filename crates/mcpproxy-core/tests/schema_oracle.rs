@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn what_is_inspected_can_be_used((schema, _) in whole_schema()) {
         let text = schema.to_string();
-        prop_assert_eq!(Schema::inspect(&text).map_or_else(Some, |mistake| mistake), Schema::of_server(&text).err());
+        prop_assert_eq!(Schema::inspect(&text).unwrap_or_else(Some), Schema::of_server(&text).err());
     }
 
     #[test]
@@ -180,7 +180,7 @@ proptest! {
         for text in wrapped {
             let inspected = Schema::inspect(&text);
             let used = Schema::of_server(&text);
-            prop_assert_eq!(inspected.map_or_else(Some, |mistake| mistake), used.as_ref().err().cloned());
+            prop_assert_eq!(inspected.unwrap_or_else(Some), used.as_ref().err().cloned());
             let _verdict = used.map(|schema| schema.check(&value));
             let _strict = Schema::parse(&text);
         }

@@ -5,7 +5,7 @@
 //! it cheap to count only what an agent may see.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ struct WordNumbers {
     ends: Vec<u32>,
     /// A word in each slot, or `u32::MAX`. At most half of the slots are taken.
     slots: Vec<u32>,
-    /// Keyed at random, because servers choose the words.
-    hasher: RandomState,
+    /// An empty map, for its hasher. That is keyed at random, because servers choose the words.
+    keyed: HashMap<(), ()>,
 }
 
 const SLOTS_MIN: usize = 64;
@@ -139,7 +139,7 @@ impl WordNumbers {
 
     /// Returns the slot of a stem, or the free slot where it belongs.
     fn position(&self, stem: &str) -> Option<usize> {
-        let first = self.hasher.hash_one(stem) as usize;
+        let first = self.keyed.hasher().hash_one(stem) as usize;
         let mask = self.slots.len().checked_sub(1)?;
         let mut at = (0..self.slots.len()).map(|step| first.wrapping_add(step) & mask);
         at.find(|at| self.slots.get(*at).is_some_and(|word| *word == u32::MAX || self.stem(*word) == stem))

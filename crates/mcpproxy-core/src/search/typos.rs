@@ -67,7 +67,7 @@ pub(super) fn mend<'a>(text: &'a str, index: &MergedIndex, visible: &VisibleTool
 fn is_suspect(word: &StemmedWord<'_>, index: &MergedIndex, visible: &VisibleTools) -> bool {
     let lowered = lowered(word.as_written);
     mistakes_max(&lowered).is_some()
-        && !index.word(&word.stem).is_some_and(|number| visible.count(index, number) > 0)
+        && index.word(&word.stem).is_none_or(|number| visible.count(index, number) == 0)
         && !TABLE.has_word(&lowered)
         && !vocabulary::has_stem(&word.stem)
         && !is_stop_word(&word.stem)
