@@ -6,8 +6,8 @@ use mcpproxy_core::schema::Schema;
 use mcpproxy_core::{Keep, brief};
 use serde_json::{Value, json};
 
-/// Time limit. A debug build on a busy machine takes several times as long.
-const SOON: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 100 });
+/// Time limit. A bomb that works would take hours, so a busy machine gets plenty of room.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Returns the error of a schema, or the first problem of the value.
 fn outcome(text: &str, value: &Value) -> String {
@@ -217,13 +217,9 @@ fn every_bomb_is_harmless() {
     let all = bombs();
     assert!(all.len() >= 60, "{}", all.len());
     for (name, text, value) in &all {
-        // The machine may be busy, so the best of a few tries counts.
-        let tries = (0..3).map(|_| {
-            let began = Instant::now();
-            let outcome = outcome(text, value);
-            (began.elapsed(), outcome)
-        });
-        let (took, outcome) = tries.min_by_key(|(took, _)| *took).unwrap();
+        let began = Instant::now();
+        let outcome = outcome(text, value);
+        let took = began.elapsed();
         outcomes.push_str(&format!("{name}: {outcome}\n"));
         if took > SOON {
             slow.push(format!("{name}: {took:?}"));
