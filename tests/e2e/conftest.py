@@ -72,7 +72,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     }
     behind = {**servers, "everything": peers.tapped(servers["everything"], record)}
     with Gateway(scratch / "home", {"mcpServers": behind}) as gateway:
-        yield Real(gateway, servers, folder, repository, record)
+        yield Real(gateway.connected(), servers, folder, repository, record)
 
 
 def git_repository(repository: Path) -> None:

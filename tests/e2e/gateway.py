@@ -17,9 +17,9 @@ import httpx
 
 import peers
 
-START_SECONDS = 20
+START_SECONDS = 60
 READY_SECONDS = 60
-STOP_SECONDS = 20
+STOP_SECONDS = 60
 MARK = "MCPPROXY_TEST_MARK"
 
 T = TypeVar("T")
@@ -181,6 +181,14 @@ class Gateway:
 
     def servers(self) -> dict[str, dict[str, Any]]:
         return {server["name"]: server for server in self.admin("/servers")["servers"]}
+
+    def connected(self) -> Gateway:
+        """Waits until every server works, also one whose first try to connect failed."""
+        try:
+            until(lambda: all(one["state"] == "ready" for one in self.servers().values()), READY_SECONDS, "every server")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.servers()}\n{self.words()}") from None
+        return self
 
     def settings_error(self) -> str:
         """Returns the error in the operator's files according to the status. Empty if there is none."""

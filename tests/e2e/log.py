@@ -24,8 +24,8 @@ from postgres import Postgres
 from wire import MODERN, Wire, messages
 
 VARIANTS = ("read", "write", "destructive")
-# The gateway refuses calls within a second while the log cannot be written. The rest is reserve for a busy machine.
-REFUSED_SECONDS = 2.0
+# The gateway refuses calls within three seconds if the log cannot be written. The rest is reserve for a busy machine.
+REFUSED_SECONDS = 6.0
 TURNED_AWAY = "HTTP 503"
 PAGE = 500
 DATABASE = "mcpproxy.db"

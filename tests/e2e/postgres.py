@@ -22,7 +22,7 @@ from gateway import until
 
 # After a crash, the server first syncs every file of every database, which takes long on a busy disk.
 START_SECONDS = 120
-STOP_SECONDS = 20
+STOP_SECONDS = 60
 USER = "mcpproxy"
 # PostgreSQL refuses to run as root, so root starts it as one of these users.
 UNPRIVILEGED = ("postgres", "nobody")

@@ -26,7 +26,7 @@ from user import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_
 NO_FACTOR = "a user factor is required; approvals cannot be given non-interactively"
 REFUSED = 3
 FORBIDDEN = {401, 403, 404, 405, 415}
-TYPING_SECONDS = 20
+TYPING_SECONDS = 60
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         gateway.write(f"contracts/{name}", text)
     gateway.write("policies/house.cedar", POLICIES)
     with gateway:
-        yield House(gateway, repository, files, sent)
+        yield House(gateway.connected(), repository, files, sent)
 
 
 def through(variant: str, name: str, args: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -487,7 +487,7 @@ def test_what_the_operator_has_not_classified(tmp_path: Path, era: str) -> None:
         gateway = Gateway(tmp_path / f"{setting}-{era}", settings)
         gateway.write("contracts/time.yaml", "tool: time:convert_time\nriskLevel: low\n")
         with gateway:
-            wire = Wire(gateway.mcp, gateway.token, era)
+            wire = Wire(gateway.connected().mcp, gateway.token, era)
             results = [
                 ask(wire, "read", "time:get_current_time", {"timezone": "UTC"}),
                 ask(wire, "destructive", "memory:delete_entities", {"entityNames": ["nobody"]}),

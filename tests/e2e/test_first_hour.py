@@ -16,7 +16,7 @@ import peers
 from gateway import Gateway, until
 from wire import MODERN, Wire
 
-SECONDS = 10
+SECONDS = 60
 UNSET = {"command": "true", "env": {"T": "${env:FIRST_HOUR_UNSET}"}}
 
 

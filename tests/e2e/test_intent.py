@@ -35,7 +35,7 @@ MALFORMED = {"unknown_field", "invalid_field"}
 # The command line detects these errors itself and sends nothing.
 USAGE = {"invalid_tool_name", "INVALID_SENSITIVITY", "invalid_args"}
 LOOKING_AT_ONCE = 8
-RECORD_SECONDS = 5
+RECORD_SECONDS = 30
 
 
 # -- fixtures ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import peers
 from gateway import MARK, Gateway, until
 from wire import MODERN, Wire
 
-SECONDS = 10
+SECONDS = 60
 
 
 def call(wire: Wire, tool: str) -> dict:

@@ -109,7 +109,7 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=30,
+            timeout=120,
             cwd=self.home,
             env=self.environment(),
         )

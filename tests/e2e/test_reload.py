@@ -11,7 +11,7 @@ import peers
 from gateway import Gateway, until
 from wire import LEGACY, MODERN, Wire
 
-SECONDS = 10
+SECONDS = 60
 
 
 def echo(wire: Wire, server: str) -> dict:

@@ -2,8 +2,10 @@
 
 mod dispatch;
 mod four;
+mod handshake;
 mod http;
 mod links;
+mod listen;
 mod lists;
 mod respond;
 mod revision;

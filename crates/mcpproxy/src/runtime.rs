@@ -57,8 +57,9 @@ pub(crate) use self::listen::Listen;
 /// Longer than the time that servers get to stop, and shorter than what service managers wait.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Time for the log to accept a record. After that, the call is refused.
-const LOG_TIMEOUT: Duration = Duration::from_millis(900);
+/// Time for the log to accept a record. After that, the call is refused. A disk that other programs keep busy may need
+/// more than a second.
+const LOG_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A running gateway.
 pub(crate) struct Runtime {

@@ -13,7 +13,7 @@
 mod anna;
 mod common;
 
-use std::io::{BufRead as _, Write as _};
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::Stdio;
 
 use anna::{PASSWORD, approve, code, make_anna, send, signed_in};
@@ -410,9 +410,13 @@ fn stdio_says_on_standard_error_what_serve_says() {
     let lock: Value = serde_json::from_str(&folder.read("gateway.lock")).unwrap();
     let port = lock["address"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned();
     assert!(answer.contains(&format!("http://localhost:{port}/ui/approvals/")), "{answer}");
+    // The gateway prints a request while the agent already reads its answer, so wait for the line before the end.
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains('✋') && stderr.read_line(&mut said).unwrap() > 0 {}
     drop(input);
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
     let link = format!("http://localhost:{port}/ui/setup/invite_");
     assert_eq!((said.matches(&link).count(), said.matches('✋').count()), (2, 1), "{said}");
     assert!(!answer.contains("/ui/setup/") && answer.contains("No approver account exists yet"), "{answer}");

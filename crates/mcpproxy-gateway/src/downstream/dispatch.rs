@@ -26,20 +26,16 @@ use std::sync::{Arc, PoisonError};
 
 use http::HeaderMap;
 use mcpproxy_core::json::{OwnedObject, members, quote, string_value};
-use mcpproxy_core::{Agent, ServerName, ToolName, Understood, Variant, understand};
-use tokio::sync::mpsc;
+use mcpproxy_core::{ServerName, ToolName, Understood, Variant, understand};
 use tokio_util::sync::CancellationToken;
 
 use super::http::tool_name;
-use super::revision::client_name;
-use super::{four, links, lists};
-use crate::agents::{
-    AgentChannel, ConnectedAgent, EndpointMode, InFlight, Listener, Listeners, LogLevel, OnDrop, Session, Topics,
-};
+use super::{four, handshake, links, lists};
+use crate::agents::{AgentChannel, ConnectedAgent, EndpointMode, InFlight, LogLevel, OnDrop};
 use crate::call::{self, CallRequest, Target};
 use crate::headers;
 use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, required};
-use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS};
+use crate::protocol::Era;
 use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
@@ -143,7 +139,7 @@ async fn answer(
     };
     // Everything but a call is boxed: each call would move and clear the room for all of them.
     match (&*request.method, agent.era) {
-        ("server/discover", Era::Modern) => Ok(discover(state, &agent.endpoint_mode)),
+        ("server/discover", Era::Modern) => Ok(handshake::discover(state, &agent.endpoint_mode)),
         ("tools/list", _) => lists::tools(state, agent, &params),
         ("prompts/list", _) => lists::prompts(state, agent, &params),
         ("resources/list", _) => lists::resources(state, agent, &params),
@@ -344,102 +340,6 @@ async fn subscribe(
         relayed(relay(&server, relayed_as, vec![("uri", quote(own))], None, passage).await)?;
     }
     Ok("{}".to_owned())
-}
-
-/// Answers the `initialize` handshake.
-pub(crate) fn initialize(
-    state: &SharedState,
-    endpoint_mode: &EndpointMode,
-    agent: &Agent,
-    request: &AgentRequest,
-) -> Result<(Session, String), RpcError> {
-    let params = request.params();
-    let wanted = required(&params, "protocolVersion")?;
-    let is_known = VERSIONS.contains(&wanted.as_ref()) && wanted != MODERN_VERSION;
-    let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
-    let capabilities: Arc<str> = field(&params, "capabilities").unwrap_or("{}").into();
-    let client = field(&params, "clientInfo").and_then(client_name);
-    let mut session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
-    version.clone_into(&mut session.revision);
-    let result = message::object([
-        ("protocolVersion", quote(version).as_str()),
-        ("capabilities", &capabilities_of(state, endpoint_mode, Era::Legacy)),
-        ("serverInfo", &IMPLEMENTATION),
-        ("instructions", &quote(four::instructions(endpoint_mode))),
-    ]);
-    Ok((session, result))
-}
-
-/// Answers `server/discover`.
-fn discover(state: &SharedState, endpoint_mode: &EndpointMode) -> String {
-    let versions = serde_json::json!(*VERSIONS).to_string();
-    message::object([
-        ("supportedVersions", versions.as_str()),
-        ("capabilities", &capabilities_of(state, endpoint_mode, Era::Modern)),
-        ("instructions", &quote(four::instructions(endpoint_mode))),
-        ("ttlMs", "60000"),
-        ("cacheScope", "\"private\""),
-        ("_meta", &format!("{{\"io.modelcontextprotocol/serverInfo\":{}}}", IMPLEMENTATION.as_str())),
-    ])
-}
-
-/// Returns the capabilities of this endpoint now. At `/mcp/s/NAME` they depend on the server.
-fn capabilities_of(state: &SharedState, endpoint_mode: &EndpointMode, era: Era) -> String {
-    let snapshot = state.snapshot.load();
-    let can_complete = snapshot.offers.iter().any(|(name, offers)| endpoint_mode.shows(name) && offers.can_complete);
-    let mut capabilities = String::from(
-        "{\"tools\":{\"listChanged\":true},\"prompts\":{\"listChanged\":true},\"resources\":{\"listChanged\":true,\"subscribe\":true}",
-    );
-    if era == Era::Legacy {
-        capabilities.push_str(",\"logging\":{}");
-    }
-    if can_complete {
-        capabilities.push_str(",\"completions\":{}");
-    }
-    capabilities + "}"
-}
-
-/// Opens a `subscriptions/listen` stream. Returns the acknowledgement and the notifications that follow.
-pub(crate) fn listen(
-    state: &SharedState,
-    agent: &ConnectedAgent,
-    id: &str,
-    request: &AgentRequest,
-) -> Result<(String, mpsc::Receiver<String>), RpcError> {
-    let params = request.params();
-    let wanted = field(&params, "notifications").unwrap_or("{}");
-    let is_set = |key: &str| member(wanted, key) == Some("true");
-    let uris: Vec<String> =
-        member(wanted, "resourceSubscriptions").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
-    let granted = message::object(
-        members(wanted)
-            .unwrap_or_default()
-            .iter()
-            .filter(|(key, _)| {
-                matches!(
-                    key.as_ref(),
-                    "toolsListChanged" | "promptsListChanged" | "resourcesListChanged" | "resourceSubscriptions"
-                )
-            })
-            .map(|(key, value)| (key.as_ref(), *value)),
-    );
-    let (send, receive) = Listeners::channel();
-    let topics = Topics {
-        tools: is_set("toolsListChanged"),
-        prompts: is_set("promptsListChanged"),
-        resources: is_set("resourcesListChanged"),
-        uris: Arc::new(std::sync::Mutex::new(uris.into_iter().collect())),
-    };
-    let meta = format!("{{\"io.modelcontextprotocol/subscriptionId\":{id}}}");
-    let acknowledged = message::object([("notifications", granted.as_str()), ("_meta", &meta)]);
-    state.listeners.join(Listener {
-        agent: Arc::clone(&agent.identity),
-        endpoint_mode: agent.endpoint_mode.clone(),
-        topics,
-        subscription: Some(id.to_owned()),
-        send,
-    });
-    Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive))
 }
 
 /// Checks the `Mcp-Param-*` headers of a direct call against its arguments.

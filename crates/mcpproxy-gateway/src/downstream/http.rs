@@ -16,6 +16,7 @@ use mcpproxy_core::{Agent, Scope, ServerName};
 use super::dispatch::{self, AgentRequest};
 use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
+use super::{handshake, listen};
 use crate::agents::{
     ANONYMOUS, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked, Session,
     Step, Topics, subject,
@@ -234,7 +235,7 @@ async fn take_modern(
         session: None,
     };
     if &*request.method == "subscriptions/listen" {
-        return match dispatch::listen(&state, &agent, id, &request) {
+        return match listen::listen(&state, &agent, id, &request) {
             Ok((acknowledged, receive)) => {
                 respond::standing(Some(acknowledged), receive, Default::default(), state.stopping.clone())
             }
@@ -346,7 +347,7 @@ fn initialize(
     id: &str,
     request: &AgentRequest,
 ) -> Response {
-    let (session, result) = match dispatch::initialize(state, &endpoint_mode, &agent, request) {
+    let (session, result) = match handshake::initialize(state, &endpoint_mode, &agent, request) {
         Ok(welcome) => welcome,
         Err(error) => return respond::rejected(Some(id), error),
     };

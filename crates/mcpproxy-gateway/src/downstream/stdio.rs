@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::dispatch::{self, AgentRequest};
-use super::four;
 use super::http::{BODY_MAX_BYTES, legacy_agent, tool_name};
 use super::revision::{self, Modern};
+use super::{four, handshake, listen};
 use crate::agents::{
     ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, OnDrop, OpenRequest, Parked, Session, Step,
     Topics, subject,
@@ -177,7 +177,7 @@ impl Line {
             session: None,
         };
         if &*request.method == "subscriptions/listen" {
-            match dispatch::listen(&self.gateway.state, &agent, id, &request) {
+            match listen::listen(&self.gateway.state, &agent, id, &request) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((acknowledged, receive)) => {
                     self.say(acknowledged).await;
@@ -208,7 +208,7 @@ impl Line {
 
     async fn take_legacy(self: &Arc<Self>, id: &str, request: AgentRequest) {
         if &*request.method == "initialize" {
-            match dispatch::initialize(&self.gateway.state, &EndpointMode::Four, &self.agent, &request) {
+            match handshake::initialize(&self.gateway.state, &EndpointMode::Four, &self.agent, &request) {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
                     let session = Arc::new(session);

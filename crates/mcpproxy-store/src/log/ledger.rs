@@ -204,7 +204,7 @@ impl Ledger {
     ) -> Result<Conditional<OpenRecord>, StoreError> {
         let Shared { queue, pulse, .. } = &*self.shared;
         let record = record.bounded();
-        let deadline = queue.deadline();
+        let deadline = queue.deadline(pulse.is_failing());
         let space = queue.take_space(record.text_bytes() + steps.text_bytes(), deadline).await?;
         // A failing log may never write what it accepts now.
         let wait_for = if pulse.is_failing() { WaitFor::Disk } else { wait_for };
@@ -218,9 +218,9 @@ impl Ledger {
 
     async fn end(&self, open: OpenRecord, outcome: Outcome, wait_for: WaitFor, steps: Steps) -> Result<(), StoreError> {
         let OpenRecord { id, slot, subject } = open;
-        let queue = &self.shared.queue;
+        let Shared { queue, pulse, .. } = &*self.shared;
         let mut outcome = outcome.bounded();
-        let deadline = queue.deadline();
+        let deadline = queue.deadline(pulse.is_failing());
         let space = match queue.take_space(outcome.text_bytes() + steps.text_bytes(), deadline).await {
             Ok(space) => space,
             // The call has happened, so its end is recorded without the text of its result. There are never more of

@@ -53,6 +53,8 @@ pub(crate) struct Limits {
     pub(crate) space: u32,
     /// Longest wait for space and for the disk together.
     pub(crate) wait: Duration,
+    /// The same while the log is known to fail: a caller gets its refusal sooner.
+    pub(crate) wait_failing: Duration,
     /// With this many operations, the writer starts without waiting for more.
     pub(crate) batch: usize,
     /// The most operations in one transaction. A caller waits for the whole batch.
@@ -64,7 +66,8 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) const DEFAULT: Self = Self {
         space: 16 * 1024,
-        wait: Duration::from_millis(900),
+        wait: Duration::from_secs(3),
+        wait_failing: Duration::from_millis(900),
         batch: 256,
         batch_max: 1024,
         linger: Duration::from_millis(20),
@@ -137,8 +140,9 @@ impl Queue {
     }
 
     /// A caller that arrives now waits no longer than this, for space and for the disk together.
-    pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.limits.wait
+    pub(crate) fn deadline(&self, is_failing: bool) -> Instant {
+        let Limits { wait, wait_failing, .. } = self.limits;
+        Instant::now() + if is_failing { wait.min(wait_failing) } else { wait }
     }
 
     /// Waits for space until the deadline. The caller pushes an operation with it, or releases it.

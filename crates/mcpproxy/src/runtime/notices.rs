@@ -23,11 +23,13 @@ pub(crate) async fn follow(approvals: Approvals, mut first: FirstUser, bell: boo
         tokio::select! {
             request = requested.recv() => match request {
                 Ok(request) => {
-                    tell(&request_line(&request, Timestamp::now().as_millisecond()));
+                    let mut words = request_line(&request, Timestamp::now().as_millisecond());
                     // The store logs its own errors.
                     if let Ok(Some(link)) = first.link().await {
-                        tell(&format!("  {} {}", link.sentence(), link.url));
+                        words.push_str(&format!("\n  {} {}", link.sentence(), link.url));
                     }
+                    // In one write: who reads the request also reads how to decide on it.
+                    tell(&words);
                     if bell {
                         ring();
                     }

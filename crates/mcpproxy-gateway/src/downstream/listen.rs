@@ -1,0 +1,54 @@
+//! Streams of notifications for agents without a session.
+
+use std::sync::Arc;
+
+use mcpproxy_core::json::members;
+use tokio::sync::mpsc;
+
+use super::dispatch::AgentRequest;
+use crate::agents::{ConnectedAgent, Listener, Listeners, Topics};
+use crate::message::{self, RpcError, field, member};
+use crate::state::SharedState;
+
+/// Opens a `subscriptions/listen` stream. Returns the acknowledgement and the notifications that follow.
+pub(crate) fn listen(
+    state: &SharedState,
+    agent: &ConnectedAgent,
+    id: &str,
+    request: &AgentRequest,
+) -> Result<(String, mpsc::Receiver<String>), RpcError> {
+    let params = request.params();
+    let wanted = field(&params, "notifications").unwrap_or("{}");
+    let is_set = |key: &str| member(wanted, key) == Some("true");
+    let uris: Vec<String> =
+        member(wanted, "resourceSubscriptions").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    let granted = message::object(
+        members(wanted)
+            .unwrap_or_default()
+            .iter()
+            .filter(|(key, _)| {
+                matches!(
+                    key.as_ref(),
+                    "toolsListChanged" | "promptsListChanged" | "resourcesListChanged" | "resourceSubscriptions"
+                )
+            })
+            .map(|(key, value)| (key.as_ref(), *value)),
+    );
+    let (send, receive) = Listeners::channel();
+    let topics = Topics {
+        tools: is_set("toolsListChanged"),
+        prompts: is_set("promptsListChanged"),
+        resources: is_set("resourcesListChanged"),
+        uris: Arc::new(std::sync::Mutex::new(uris.into_iter().collect())),
+    };
+    let meta = format!("{{\"io.modelcontextprotocol/subscriptionId\":{id}}}");
+    let acknowledged = message::object([("notifications", granted.as_str()), ("_meta", &meta)]);
+    state.listeners.join(Listener {
+        agent: Arc::clone(&agent.identity),
+        endpoint_mode: agent.endpoint_mode.clone(),
+        topics,
+        subscription: Some(id.to_owned()),
+        send,
+    });
+    Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive))
+}
