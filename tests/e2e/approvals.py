@@ -17,7 +17,7 @@ from user import Session, Totp, set_up_plainly
 from log import Storage
 from wire import MODERN, Wire
 
-SECONDS = 60
+SECONDS = 15
 # Long enough for a user in a test, short enough for a failing test.
 WAIT = "30s"
 CONTRACTS = """

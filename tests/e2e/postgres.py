@@ -138,7 +138,7 @@ class Postgres:
         log = self.folder / "log.txt"
         assert self.child.poll() is None, f"PostgreSQL ended\n{log.read_text(errors='replace')[-4000:]}"
         ask = [_program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        return subprocess.run(ask, timeout=10).returncode == 0
+        return subprocess.run(ask, timeout=60).returncode == 0
 
     def _client(self, program: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER]

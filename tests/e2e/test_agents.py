@@ -193,4 +193,4 @@ def test_two_keys_if_the_settings_require_them(gateway: Gateway, tmp_path_factor
 def _post(gateway: Gateway, path: str, token: str) -> httpx.Response:
     headers = {"Authorization": f"Bearer {token}", "Accept": ACCEPT, "Content-Type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    return httpx.post(gateway.base + path, json=body, headers=headers, timeout=10)
+    return httpx.post(gateway.base + path, json=body, headers=headers, timeout=60)

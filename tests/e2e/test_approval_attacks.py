@@ -26,7 +26,7 @@ from user import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_
 NO_FACTOR = "a user factor is required; approvals cannot be given non-interactively"
 REFUSED = 3
 FORBIDDEN = {401, 403, 404, 405, 415}
-TYPING_SECONDS = 60
+TYPING_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_every_route_with_every_credential_an_agent_may_have(house: House, ada: 
     approval = agent.asks(tool, args)
     # The gateway may close a connection when it rejects a request early, so never reuse one.
     once = httpx.Limits(max_keepalive_connections=0)
-    with httpx.Client(base_url=house.gateway.base, timeout=30, limits=once) as http:
+    with httpx.Client(base_url=house.gateway.base, timeout=60, limits=once) as http:
         for who, headers in credentials(house, agent.token, ada).items():
             for one in requests(approval, secrets.token_hex(16)):
                 for more in ({}, {"X-HTTP-Method-Override": "POST"}, {"Origin": house.gateway.base}):
@@ -211,7 +211,7 @@ def test_passwords_cannot_be_tried_out(tmp_path_factory: pytest.TempPathFactory)
         login = f"{house.gateway.base}/api/v1/login"
 
         def attempt(name: str, password: str) -> httpx.Response:
-            return httpx.post(login, json={"name": name, "password": password}, timeout=30)
+            return httpx.post(login, json={"name": name, "password": password}, timeout=60)
 
         unknown, wrong = attempt("nobody", "wrong"), attempt("ada", "wrong")
         assert unknown.status_code == wrong.status_code == 401
@@ -320,7 +320,7 @@ def approve_by_pipe(house: House, approval: str, stdin: Any, **env: str) -> subp
         stdin=stdin,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         env={**house.gateway.environment(), **env},
         start_new_session=True,
     )
@@ -413,7 +413,7 @@ def test_requests_on_the_command_line(house: House, ada: Ada) -> None:
     waiting = house.pool.submit(house.gateway.run, "approvals", "wait", approval, "--timeout", "30s")
     done = house.gateway.run("approvals", "deny", approval, "--comment", "From the terminal.")
     assert done.returncode == 0, done
-    assert waiting.result(40).returncode == REFUSED
+    assert waiting.result(60).returncode == REFUSED
     assert house.state(approval) == "denied"
     unknown = house.gateway.run("approvals", "show", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     assert unknown.returncode not in (0, 101), unknown

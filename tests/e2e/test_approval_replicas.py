@@ -51,7 +51,7 @@ def test_a_held_call_hears_what_was_said_elsewhere(pair: Pair) -> None:
     held = here.later("update_customer", args)
     approval = pair.house.question(here)["id"]
     assert pair.elsewhere.approve(approval).status_code == 200
-    assert said(held.result(30)) == args
+    assert said(held.result(60)) == args
     assert pair.house.executed("update_customer").count(args) == 1
 
 

@@ -133,7 +133,7 @@ def test_approved_twice_runs_once_however_often_it_is_repeated(house: House, ada
     agent, args = house.in_a_hurry(), house.fresh()
     approval = agent.asks("update_customer", args)
     answers = [house.pool.submit(ada.approve, approval) for _ in range(2)]
-    assert sorted(one.result(30).status_code for one in answers) == [200, 409]
+    assert sorted(one.result(60).status_code for one in answers) == [200, 409]
     results = agent.at_once(RETRIES, "update_customer", args, approval_id=approval)
     assert Counter(map(code, results)) == {"ok": 1, "approval_already_used": RETRIES - 1}
     assert house.executed("update_customer").count(args) == 1
@@ -151,7 +151,7 @@ def test_identical_calls_share_one_request(house: House, ada: Ada) -> None:
     quick = house.in_a_hurry()
     assert quick.asks("update_customer", args) != approval, "another agent's question is another"
     ada.say_yes(approval)
-    codes = Counter(code(one.result(30)) for one in held)
+    codes = Counter(code(one.result(60)) for one in held)
     assert codes == {"ok": 1, "approval_already_used": 9}
     assert house.executed("update_customer").count(args) == 1
     # The same call afterwards opens a new approval request.
@@ -177,7 +177,7 @@ def test_denied_with_a_comment(house: House, ada: Ada) -> None:
     held = agent.later("update_customer", args)
     approval = house.question(agent)["id"]
     ada.say_no(approval, "Not before Monday.")
-    refused = held.result(30)
+    refused = held.result(60)
     assert (code(refused), details(refused)["comment"]) == ("approval_denied", "Not before Monday.")
     assert "Not before Monday." in refused["content"][0]["text"]
     assert code(agent.call("update_customer", args, approval_id=approval)) == "approval_denied"
@@ -240,7 +240,7 @@ def test_a_held_call_continues_after_approval(house: House, ada: Ada, era: str) 
     held = house.pool.submit(wire.ask, "tools/call", asked)
     question = house.question(agent)
     ada.say_yes(question["id"])
-    assert said(held.result(30)) == args
+    assert said(held.result(60)) == args
     told = [one["params"] for one in wire.heard if one.get("method") == "notifications/progress"]
     assert told and all(one["progressToken"] == "p" for one in told), wire.heard
     assert question["id"] in str(told), "whoever waits is told for what"
@@ -298,7 +298,7 @@ def test_an_agent_cannot_answer_its_own_form(house: House) -> None:
     held = house.pool.submit(wire.ask, "tools/call", {**wanted, **answer})
     approval = house.question(agent)["id"]
     assert house.gateway.run("approvals", "deny", approval, "--comment", "Nobody looked.").returncode == 0
-    assert code(held.result(30)) == "approval_denied"
+    assert code(held.result(60)) == "approval_denied"
     assert args not in house.executed("update_customer")
 
 
@@ -350,7 +350,7 @@ def test_the_tool_changes_while_waiting(house: House, ada: Ada) -> None:
     try:
         until(lambda: "Differently." in str(gateway.admin("/tools?server=fx")), SECONDS, "the tool says something else")
         ada.approve(approval)
-        assert refused_for_good(house, ada, agent, approval, held.result(40), args) == "approval_stale"
+        assert refused_for_good(house, ada, agent, approval, held.result(60), args) == "approval_stale"
     finally:
         gateway.write_settings(house.settings())
         until(lambda: "Differently." not in str(gateway.admin("/tools?server=fx")), SECONDS, "the tool is as it was")
@@ -367,7 +367,7 @@ def test_the_contract_hardens_while_waiting(house: House, ada: Ada) -> None:
         risk = lambda: gateway.admin("/contracts/fx/slow_update")["risk_level"]  # noqa: E731
         until(lambda: risk() == "forbidden", SECONDS, "the contract is taken over")
         ada.approve(approval)
-        refused = held.result(40)
+        refused = held.result(60)
         assert refused_for_good(house, ada, agent, approval, refused, args) in ("tool_not_found", "approval_stale")
         assert "forbidden" not in str(refused).lower(), "an agent is not told that it exists"
     finally:
@@ -381,7 +381,7 @@ def test_the_agent_is_revoked_while_waiting(house: House, ada: Ada) -> None:
     approval = house.question(agent)["id"]
     assert house.gateway.run("token", "revoke", agent.name).returncode == 0
     ada.approve(approval)
-    assert code(held.result(40)) != "ok"
+    assert code(held.result(60)) != "ok"
     assert args not in house.executed("update_customer")
 
 
@@ -408,7 +408,7 @@ def test_permissions_are_taken_away_while_waiting(house: House, ada: Ada) -> Non
         explain = ["policy", "explain", "fx:update_customer", "--variant", "write", "--agent", agent.name]
         until(lambda: "not-any-more" in gateway.run(*explain).stdout, SECONDS, "the policy is taken over")
         ada.approve(approval)
-        assert code(held.result(40)) in ("policy_violation", "approval_stale")
+        assert code(held.result(60)) in ("policy_violation", "approval_stale")
         assert args not in house.executed("update_customer")
     finally:
         (gateway.home / "policies" / "no.cedar").unlink()

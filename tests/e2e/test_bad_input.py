@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import peers
-from gateway import Gateway
+from gateway import Gateway, until
 from wire import ACCEPT, LEGACY, MODERN, Wire, messages
 
 ROWS = [json.loads(line) for line in (peers.HERE / "data" / "bad-inputs.jsonl").read_text().splitlines()]
@@ -61,7 +61,7 @@ class Fx:
         }
         # `None` removes a header. httpx would restore its own `Accept`, so an empty one stands for none.
         kept = {name: value if value is not None else "" for name, value in headers.items()}
-        return httpx.post(self.gateway.mcp, content=body, headers=kept, timeout=30)
+        return httpx.post(self.gateway.mcp, content=body, headers=kept, timeout=60)
 
     def raw(self, text: bytes) -> tuple[bytes, bool]:
         """Sends raw bytes. Returns the answer, and whether the gateway closed the connection."""
@@ -157,7 +157,8 @@ def test_one_call_too_many(fx: Fx, row: dict[str, Any]) -> None:
     assert error["code"] == row["code"] and row["says"] in error["message"]
     assert 0 < error["details"]["retry_after_ms"] <= 3_600_000
     assert fx.calls() == before + SELDOM, "the refused call reached the server"
-    (record,) = fx.gateway.records("--tool", "seldom", "--status", "refused")
+    # A refusal is answered before it is on disk.
+    (record,) = until(lambda: fx.gateway.records("--tool", "seldom", "--status", "refused"), 5, "the refusal")
     assert record["code"] == row["code"]
 
 
@@ -244,7 +245,7 @@ def wrong_accept(fx: Fx, row: dict[str, Any]) -> None:
 def get_and_delete(fx: Fx, row: dict[str, Any]) -> None:
     headers = {"Authorization": f"Bearer {fx.gateway.token}", "Accept": ACCEPT, "MCP-Protocol-Version": MODERN}
     for method in ("GET", "DELETE"):
-        answer = httpx.request(method, fx.gateway.mcp, headers=headers, timeout=10)
+        answer = httpx.request(method, fx.gateway.mcp, headers=headers, timeout=60)
         assert (answer.status_code, answer.headers.get("allow")) == (405, "POST"), method
 
 
@@ -269,7 +270,7 @@ def foreign_origin(fx: Fx, row: dict[str, Any]) -> None:
     for answer in (
         fx.post(json.dumps(LIST).encode(), Origin="https://evil.example"),
         fx.post(b"not json at all", Origin="https://evil.example"),
-        httpx.get(f"{fx.gateway.base}/api/v1/status", headers=headers, timeout=10),
+        httpx.get(f"{fx.gateway.base}/api/v1/status", headers=headers, timeout=60),
     ):
         check(row, answer)
         assert row["says"] in words(answer)
@@ -280,7 +281,7 @@ def foreign_host(fx: Fx, row: dict[str, Any]) -> None:
     for host in ("evil.example:8080", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}"):
         for answer in (
             fx.post(json.dumps(LIST).encode(), Host=host),
-            httpx.get(f"{fx.gateway.base}/healthz", headers={"Host": host}, timeout=10),
+            httpx.get(f"{fx.gateway.base}/healthz", headers={"Host": host}, timeout=60),
         ):
             check(row, answer)
             assert row["says"] in words(answer)
@@ -359,7 +360,7 @@ def test_no_access_without_a_token(fx: Fx) -> None:
             headers = {"Content-Type": "application/json", "Accept": ACCEPT}
             if header:
                 headers["Authorization"] = header
-            answer = httpx.post(fx.gateway.base + path, content=body, headers=headers, timeout=10)
+            answer = httpx.post(fx.gateway.base + path, content=body, headers=headers, timeout=60)
             assert answer.status_code == 401, (header, path, answer.text)
 
 
@@ -367,7 +368,7 @@ def test_an_agent_is_no_admin(fx: Fx) -> None:
     token = fx.gateway.token
     for headers, status in (({}, 401), ({"X-API-Key": token}, 401), ({"Authorization": f"Bearer {token}"}, 403)):
         for path in ("/status", "/servers", "/tools"):
-            answer = httpx.get(f"{fx.gateway.base}/api/v1{path}", headers=headers, timeout=10)
+            answer = httpx.get(f"{fx.gateway.base}/api/v1{path}", headers=headers, timeout=60)
             assert answer.status_code == status, (headers, path)
 
 
@@ -379,7 +380,7 @@ def test_an_agent_is_no_admin(fx: Fx) -> None:
 def test_bad_settings(tmp_path: Path, row: dict[str, Any], command: list[str]) -> None:
     gateway = Gateway(tmp_path, row["settings"])
     (tmp_path / "mcp_config.json").chmod(int(row.get("mode", "600"), 8))
-    done = gateway.run(*command, timeout=20)
+    done = gateway.run(*command, timeout=60)
     assert done.returncode == row["exit"], done
     assert row["says"] in done.stderr, done.stderr
     assert str(tmp_path / "mcp_config.json") in done.stderr, "the file is not named"
@@ -395,7 +396,7 @@ def test_bad_settings(tmp_path: Path, row: dict[str, Any], command: list[str]) -
 def test_bad_contract(tmp_path: Path, row: dict[str, Any], command: list[str], code: int) -> None:
     gateway = Gateway(tmp_path, {"mcpServers": {}})
     gateway.write("contracts/a.yaml", row["contract"])
-    done = gateway.run(*command, timeout=20)
+    done = gateway.run(*command, timeout=60)
     said = done.stdout + done.stderr
     assert done.returncode == code, said
     assert row["says"] in said and f"contracts/a.yaml:{row['at']}" in said, said
@@ -405,7 +406,7 @@ def test_bad_contract(tmp_path: Path, row: dict[str, Any], command: list[str], c
 def test_bad_command_line(fx: Fx, tmp_path: Path, row: dict[str, Any]) -> None:
     before = fx.calls()
     gateway = Gateway(tmp_path) if row.get("alone") else fx.gateway
-    done = gateway.run(*row["args"], timeout=20)
+    done = gateway.run(*row["args"], timeout=60)
     assert done.returncode == row["exit"], done
     assert row["says"] in done.stderr, done.stderr
     assert fx.calls() == before

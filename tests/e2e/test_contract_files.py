@@ -16,11 +16,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 import peers
-from gateway import Gateway, until
+from gateway import BUSY, Gateway, until
 from test_contracts import ask, code, error
 from wire import LEGACY, MODERN, Wire
 
-SECONDS = 60
+SECONDS = 10
 # Time limit of a call while a hostile file is read, on a busy machine with a debug build. Read without bounds, the file
 # would take minutes.
 CALL_SECONDS = 10.0
@@ -108,11 +108,11 @@ async def _hears_change(gateway: Gateway, era: str) -> list[str]:
         gateway.write("contracts/time.yaml", "tool: time:convert_time\nriskLevel: forbidden\n")
 
     headers = {"Authorization": f"Bearer {gateway.token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(gateway.server_url("time"), http_client=http)
         async with Client(transport, mode=era, message_handler=on_message) as client:
             assert len((await client.list_tools()).tools) == 2
-            with anyio.fail_after(SECONDS):
+            with anyio.fail_after(BUSY * SECONDS):
                 if era == LEGACY:
                     forbid()
                     await heard.wait()
@@ -217,7 +217,7 @@ def survives(gateway: Gateway, write: Callable[[], None], remove: Callable[[], N
         until(lambda: not gateway.settings_error(), SECONDS, "the error is gone with the file")
     finally:
         over.set()
-        worker.join(30)
+        worker.join(60)
     assert len(said) < 50_000, len(said)
     assert {answer for answer, _ in seen} == {"ok"}
     assert max(took for _, took in seen) < CALL_SECONDS

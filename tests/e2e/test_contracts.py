@@ -15,7 +15,7 @@ import pytest
 import peers
 from clients import ALL_KINDS, PYTHON_MODERN, Kind, call, play, play_stdio, step
 from conftest import git_repository
-from gateway import Gateway
+from gateway import Gateway, until
 from test_agents import create
 from test_stdio import command
 from wire import LEGACY, MODERN, Wire
@@ -100,9 +100,10 @@ class House:
 
     def record(self, result: dict[str, Any]) -> dict[str, Any]:
         """Returns the record whose id is in an answer."""
-        done = self.gateway.run("activity", "show", result["_meta"]["mcpproxy/record"], "-o", "json")
-        assert done.returncode == 0, done
-        return json.loads(done.stdout)
+        show = ["activity", "show", result["_meta"]["mcpproxy/record"], "-o", "json"]
+        # A read and a refusal are answered before they are on disk.
+        until(lambda: self.gateway.run(*show).returncode == 0, 5, "the record")
+        return json.loads(self.gateway.run(*show).stdout)
 
     def branch(self) -> str:
         shown = subprocess.run(
@@ -334,8 +335,8 @@ def normal(text: str) -> str:
 
 def test_the_operator_sees_what_is_forbidden_and_who_tried(house: House) -> None:
     ask(house.wire(MODERN), "read", f"everything:{FORBIDDEN}")
-    attempts = house.gateway.records("--tool", FORBIDDEN, "--server", "everything")
-    assert attempts and {record["code"] for record in attempts} == {"forbidden_attempt"}
+    attempts = until(lambda: house.gateway.records("--tool", FORBIDDEN, "--server", "everything"), 5, "a record")
+    assert {record["code"] for record in attempts} == {"forbidden_attempt"}
     for line in (["tools", "list"], ["contract", "show", f"everything:{FORBIDDEN}"], ["contract", "coverage"]):
         done = house.gateway.run(*line)
         assert done.returncode == 0 and FORBIDDEN in done.stdout and "forbidden" in done.stdout.lower(), done

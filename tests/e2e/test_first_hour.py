@@ -16,7 +16,7 @@ import peers
 from gateway import Gateway, until
 from wire import MODERN, Wire
 
-SECONDS = 60
+SECONDS = 10
 UNSET = {"command": "true", "env": {"T": "${env:FIRST_HOUR_UNSET}"}}
 
 
@@ -103,7 +103,7 @@ def test_a_mistake_appears_and_is_repaired(tmp_path: Path, server: dict, says: s
 
 def test_nothing_starts_if_no_server_can_run(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, {"mcpServers": {"bad": UNSET, "off": {"type": "demo", "enabled": False}}})
-    done = gateway.run("serve", "--listen", "127.0.0.1:0", timeout=20)
+    done = gateway.run("serve", "--listen", "127.0.0.1:0", timeout=60)
     assert done.returncode == 6
     assert "FIRST_HOUR_UNSET" in done.stderr and "hint: every enabled server has a mistake" in done.stderr
 

@@ -17,7 +17,7 @@ from clients import ALL_KINDS, PYTHON_MODERN, Kind, call, play, step
 from gateway import Gateway, until
 
 ELICITED = {"action": "accept", "content": {"name": "Ada"}}
-START_SECONDS = 60
+START_SECONDS = 20
 
 
 def free_port() -> int:

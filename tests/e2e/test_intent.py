@@ -35,7 +35,7 @@ MALFORMED = {"unknown_field", "invalid_field"}
 # The command line detects these errors itself and sends nothing.
 USAGE = {"invalid_tool_name", "INVALID_SENSITIVITY", "invalid_args"}
 LOOKING_AT_ONCE = 8
-RECORD_SECONDS = 30
+RECORD_SECONDS = 5
 
 
 # -- fixtures ---------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class House:
     @cached_property
     def admin(self) -> httpx.Client:
         headers = {"X-API-Key": self.gateway.admin_key}
-        return httpx.Client(base_url=f"{self.gateway.base}/api/v1", headers=headers, timeout=10)
+        return httpx.Client(base_url=f"{self.gateway.base}/api/v1", headers=headers, timeout=60)
 
 
 def _received(line: str) -> tuple[str, str]:

@@ -33,7 +33,7 @@ def test_banner_can_be_followed(demo: Gateway) -> None:
     commands = [command for command in words if Path(command[0]).resolve() == Path(peers.MCPPROXY)]
     assert len(commands) >= 3, screen
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=demo.environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=demo.environment())
         assert done.returncode == 0 and done.stdout, (command, done)
 
 

@@ -17,7 +17,7 @@ from gateway import STOP_SECONDS, Gateway, until
 from log import DATABASE, VARIANTS, Agent, Ledger, assert_unavailable, assert_verified, numbered, record, records
 
 DISK_BYTES = 8 * 1024 * 1024
-RECOVERY_SECONDS = 60
+RECOVERY_SECONDS = 10
 # The database can still write a few records into reserved pages.
 MOST_CALLS_BEFORE_FULL = 3000
 

@@ -27,7 +27,7 @@ from postgres import Postgres, own_postgres  # noqa: F401
 AGENTS = 4
 ENOUGH = 25
 REFUSALS = 8
-RECOVERY_SECONDS = 60
+RECOVERY_SECONDS = 15
 OUTAGE_SECONDS = 5
 # A call in progress when the database goes away may wait twice: for its start and for its end.
 ANSWER_SECONDS = 2 * REFUSED_SECONDS

@@ -49,7 +49,7 @@ def the_same_folder_twice(running: Gateway, copy: Path) -> None:
         [peers.MCPPROXY, "serve", "--home", str(copy), "--listen", "127.0.0.1:0"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         env=twin.environment(),
     )
     assert done.returncode not in (0, 101), "a second gateway with the same key has to be refused"

@@ -131,7 +131,7 @@ def test_a_line_in_the_terminal(house: House) -> None:
 
 def test_events(house: House) -> None:
     heard: queue.Queue[str] = queue.Queue()
-    with httpx.Client(timeout=30) as http:
+    with httpx.Client(timeout=60) as http:
         stream = http.stream(
             "GET", f"{house.gateway.base}/api/v1/events", headers={"X-API-Key": house.gateway.admin_key}
         )

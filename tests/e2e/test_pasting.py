@@ -9,7 +9,7 @@ import peers
 from gateway import MARK, Gateway, until
 from wire import MODERN, Wire
 
-SECONDS = 60
+SECONDS = 10
 
 
 def call(wire: Wire, tool: str) -> dict:

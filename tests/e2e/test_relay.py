@@ -145,10 +145,10 @@ async def _hears_change(gateway: Gateway, era: str) -> bool:
             heard.set()
 
     headers = {"Authorization": f"Bearer {gateway.token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(gateway.server_url("changing"), http_client=http)
         async with Client(transport, mode=era, message_handler=on_message) as client:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 if era == LEGACY:
                     await heard.wait()
                 else:

@@ -11,7 +11,7 @@ import peers
 from gateway import Gateway, until
 from wire import LEGACY, MODERN, Wire
 
-SECONDS = 60
+SECONDS = 10
 
 
 def echo(wire: Wire, server: str) -> dict:
@@ -66,7 +66,7 @@ def test_no_call_fails_while_settings_are_bad(tmp_path: Path, era: str) -> None:
                 until(lambda: not gateway.settings_error(), SECONDS, "the error is gone")
         finally:
             over.set()
-            worker.join(30)
+            worker.join(60)
         assert failed == []
 
 

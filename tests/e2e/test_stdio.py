@@ -122,7 +122,7 @@ def test_standard_output_is_the_client_s(tmp_path: Path) -> None:
     def alone() -> subprocess.CompletedProcess[str]:
         args = [peers.MCPPROXY, "stdio", "--home", str(gateway.home)]
         env = {**gateway.environment(), "PATH": os.environ["PATH"]}
-        return subprocess.run(args, input="", capture_output=True, text=True, timeout=30, env=env)
+        return subprocess.run(args, input="", capture_output=True, text=True, timeout=60, env=env)
 
     done = alone()
     assert done.stdout == "" and SETUP_LINK.search(done.stderr), done

@@ -413,6 +413,6 @@ def test_an_accepted_address_is_not_an_approval(office: Office) -> None:
     office.ada.open(office.page(approval))
     assert office.gateway.admin(f"/approvals/{approval}")["state"] == "pending" and not held.done()
     office.ada.deny("I never saw it.")
-    refused = held.result(30)
+    refused = held.result(60)
     assert (code(refused), details(refused)["comment"]) == ("approval_denied", "I never saw it.")
     assert args not in office.arrived("emails.send_external")

@@ -213,7 +213,7 @@ class Session:
     def __init__(self, gateway: Gateway, name: str, password: str = PASSWORD) -> None:
         self.gateway = gateway
         self.name = name
-        self.http = httpx.Client(timeout=30)
+        self.http = httpx.Client(timeout=60)
         answer = self.http.post(self._url("/login"), json={"name": name, "password": password})
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
         self.csrf, self.page_key = answer.json()["csrf"], answer.json()["page_key"]
@@ -245,7 +245,7 @@ class Session:
 
 def set_up_plainly(gateway: Gateway, name: str) -> Totp:
     """Creates the first user with plain requests, without a browser or scripts."""
-    with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=30) as http:
+    with httpx.Client(base_url=at_localhost(gateway), follow_redirects=True, timeout=60) as http:
         # Only browsers resolve names below `localhost`.
         link = re.sub("^http://[^/]*", at_localhost(gateway), setup_link(gateway))
         account = http.post(link, data={"name": name, "password": PASSWORD, "again": PASSWORD})

@@ -59,7 +59,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Time for the log to accept a record. After that, the call is refused. A disk that other programs keep busy may need
 /// more than a second.
-const LOG_TIMEOUT: Duration = Duration::from_secs(3);
+const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub(crate) struct Runtime {

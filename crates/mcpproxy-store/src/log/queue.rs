@@ -66,7 +66,7 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) const DEFAULT: Self = Self {
         space: 16 * 1024,
-        wait: Duration::from_secs(3),
+        wait: Duration::from_secs(5),
         wait_failing: Duration::from_millis(900),
         batch: 256,
         batch_max: 1024,
