@@ -296,7 +296,7 @@ def test_a_tool_with_an_invalid_schema_is_offered_and_not_checked(tmp_path: Path
         assert (status["tools"], status["hidden_tools"]) == (2, [])
         assert status["unchecked_tools"] == [{"name": "buy_stock", "reason": reason}]
         listed = gateway.run("servers", "list").stdout
-        assert f"desk: tool buy_stock is offered, but its calls are not checked: {reason}\n" in listed
+        assert f"desk: tool buy_stock is offered, but not checked with its schema: {reason}\n" in listed
 
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         found = wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": "buy a stock"}})

@@ -146,7 +146,7 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         assert "office is ready: 18 tools, " in added.stderr, added.stderr
         assert "nobody is asked before" in added.stderr
         assert f"contract draft office --to {gateway.home}/contracts/office.yaml" in added.stderr
-        told = "destructive tools run without asking; add contracts: mcpproxy contract draft office"
+        told = "destructive tools run without an approval; classify with `mcpproxy contract draft office`"
         until(lambda: told in gateway.words(), SECONDS, "the terminal of the gateway says it too")
         for command in ("status", "doctor"):
             assert "destructive_unasked" in gateway.run(command).stdout

@@ -196,7 +196,7 @@ pub(crate) fn object<'a>(members: impl IntoIterator<Item = (&'a str, &'a str)>) 
     text
 }
 
-/// Estimates the length of an object. It is exact if no key has escapes.
+/// Estimates the length of an object. It is exact but for one byte if no key has escapes.
 fn object_bytes(members: &[(&str, &str)]) -> usize {
     2 + members.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>()
 }

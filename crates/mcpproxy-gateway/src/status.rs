@@ -31,7 +31,7 @@ pub struct ServerStatus {
     pub restarts: u64,
     /// Tools that the gateway leaves out, with the reason.
     pub hidden_tools: Vec<(String, String)>,
-    /// Offered tools whose own schema is not valid JSON Schema, with the mistake. Only the server checks their calls.
+    /// Offered tools with a schema that is not valid JSON Schema, with the mistake. Nothing is checked with that schema.
     pub unchecked_tools: Vec<(String, String)>,
 }
 

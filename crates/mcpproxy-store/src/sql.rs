@@ -6,5 +6,5 @@ mod database;
 pub(crate) mod driver;
 mod migrate;
 
-pub(crate) use database::{Database, connect};
+pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect};
 pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

@@ -145,7 +145,7 @@ async fn cut(words: Words, expected: &[(i64, Status)]) {
 async fn an_unconfirmed_commit_is_not_written_again() {
     use Status::{Cancelled, Refused, Success};
     let expected = [(1, Success), (2, Refused), (3, Success), (4, Cancelled), (6, Refused)];
-    // PostgreSQL sends this once the statement, which is a transaction of its own, is committed.
+    // PostgreSQL sends this with the message that the statement, a transaction of its own, is committed.
     cut(Words::FromServer(b"INSERT 0 "), &expected).await;
 }
 

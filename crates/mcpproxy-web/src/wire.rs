@@ -207,7 +207,8 @@ pub(crate) struct Server {
     tools: usize,
     /// Tools that agents call with `call_tool_destructive`.
     destructive_tools: usize,
-    /// Destructive tools that run without an approval, by contracts and settings. Tools with policies do not count.
+    /// Destructive tools that run without an approval, although no contract of the operator gives them a risk level. Tools
+    /// with policies do not count.
     unasked_destructive_tools: usize,
     /// Tools that agents can call as reads although neither annotations nor a contract say that they only read. 0 if
     /// `intent_declaration.unannotated` is `require_write`.
@@ -221,7 +222,8 @@ pub(crate) struct Server {
     restarts: u64,
     /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
-    /// Tools whose own schema is not valid JSON Schema. Agents can call them, and only the server checks the calls.
+    /// Tools with a schema that is not valid JSON Schema. Agents can call them. The gateway does not check values with that
+    /// schema.
     unchecked_tools: Vec<UncheckedTool>,
 }
 

@@ -27,7 +27,7 @@ use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::commands::{Cli, usage};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::terminal::style::Colours;
 
 // The gateway allocates many small, short-lived strings on several threads. mimalloc is faster at that.
@@ -73,8 +73,10 @@ fn parse() -> Result<Cli, Exit> {
     Err(if error.use_stderr() { Exit::Usage } else { Exit::Done })
 }
 
-/// Sets the number of threads that serve calls. Read by tokio.
+/// Sets the number of threads that serve calls.
 const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
+
+const THREADS_MAX: usize = 1024;
 
 /// The number of threads that serve calls, for a machine with this many cores.
 ///
@@ -84,12 +86,20 @@ fn threads_for(cores: usize) -> usize {
     (cores / 4).max(1)
 }
 
+fn chosen_threads(given: &str) -> Result<usize, Failure> {
+    given.parse().ok().filter(|threads| (1..=THREADS_MAX).contains(threads)).ok_or_else(|| {
+        let message = format!("`{THREADS_VARIABLE}` must be a number from 1 to {THREADS_MAX}, not {given:?}");
+        Failure::new(Exit::Usage, message).hint(format!("unset {THREADS_VARIABLE}"))
+    })
+}
+
 fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let mut threads = tokio::runtime::Builder::new_multi_thread();
-    if std::env::var_os(THREADS_VARIABLE).is_none() {
-        threads.worker_threads(threads_for(std::thread::available_parallelism().map_or(1, NonZero::get)));
-    }
-    let runtime = threads.enable_all().build().context("could not start threads")?;
+    let threads = match std::env::var(THREADS_VARIABLE) {
+        Ok(given) => chosen_threads(&given)?,
+        Err(_) => threads_for(std::thread::available_parallelism().map_or(1, NonZero::get)),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let runtime = runtime.context("could not start threads")?;
     let outcome = runtime.block_on(commands::run(cli));
     // A blocking read of standard input cannot be interrupted, so do not wait for it.
     runtime.shutdown_background();

@@ -183,7 +183,9 @@ fn tools_that_run_without_approval() {
     check("", "", Unclassified::Allow, true);
     check("", "", Unclassified::ConfirmDestructive, false);
     check("", "", Unclassified::Deny, false);
-    check("tool: fx:tool\nriskLevel: low\noperation: destructive\n", "", Unclassified::Deny, true);
+    check("tool: fx:tool\nriskLevel: low\noperation: destructive\n", "", Unclassified::Deny, false);
+    check("tool: fx:tool\nriskLevel: medium\noperation: destructive\n", "", Unclassified::Allow, false);
+    check("tool: fx:tool\noperation: destructive\n", "", Unclassified::Allow, true);
     check("tool: fx:tool\nriskLevel: high\noperation: destructive\n", "", Unclassified::Allow, false);
     check("tool: fx:tool\nconfirmation: required\n", "", Unclassified::Allow, false);
     check("", "forbid (principal, action, resource);", Unclassified::Allow, false);

@@ -81,7 +81,7 @@ pub(super) fn before_special(bytes: &[u8]) -> usize {
 /// Returns the number of bytes before the first quote or bracket, or `None` if there is none. Byte by byte, because
 /// such bytes are a few bytes apart in objects and arrays.
 ///
-/// Control characters 0x02, 0x1B and 0x1D count as well. They occur in no JSON text outside of its strings.
+/// Control character 0x02 counts as well. It occurs in no JSON text outside of its strings.
 pub(super) fn before_bracket(bytes: &[u8]) -> Option<usize> {
     // One bit tells `[` from `{`, and `]` from `}`.
     bytes.iter().position(|byte| matches!(byte | 0x20, b'"' | b'{' | b'}'))

@@ -24,7 +24,7 @@ const DESCRIPTION_MAX_CHARS: usize = 200;
 const SENSITIVE_MAX: usize = 20;
 /// Fields with sentences for the user who approves a call.
 const SENTENCES: [&str; 2] = ["description", "sideEffects"];
-const SAID_BY_SERVER: &str = " (the server's words)";
+const SAID_BY_SERVER: &str = "  # the server's words";
 
 /// Drafts a contract file in YAML with one contract per tool. The same offer always gives the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
@@ -55,7 +55,8 @@ fn draft_one(offered: &Offered) -> String {
         .map(|field| field.key)
         .filter_map(|name| {
             let own = own.iter().find(|(field, _)| *field == name).map(|(_, value)| value.clone());
-            if is_quoted(name) {
+            // A sentence of the server replaces none about a destructive tool.
+            if is_quoted(name) && (name == "description" || judgement.operation != Variant::Destructive) {
                 return None;
             }
             Some((name, own.or_else(|| drafted(name, offered, &wild, &judgement))?))
@@ -82,8 +83,8 @@ fn draft_one(offered: &Offered) -> String {
     }
     if !is_written("idempotency") && is_idempotent(offered) && judgement.operation != Variant::Read {
         notes.after.push(
-            "idempotency: { mode: natural, keyFrom: [] } (the server says that it is idempotent: name the \
-             arguments that identify a call)"
+            "idempotency: { mode: natural, keyFrom: [] }  # the server says that it is idempotent: name the \
+             arguments that identify a call"
                 .to_owned(),
         );
     }

@@ -155,6 +155,10 @@ impl<'v> GraphBuilder<'v> {
     }
 
     pub(super) fn mistake(&self, node: NodeId, keyword: &str, expected: &'static str) -> SchemaError {
+        // `tolerate` keeps the first mistake only. The path of each would cost as much as the longest name, every time.
+        if self.author == Author::Server && self.first_mistake.is_some() {
+            return SchemaError::Keyword { pointer: String::new(), expected };
+        }
         let slash = if keyword.is_empty() { "" } else { "/" };
         let pointer = format!("{}{slash}{keyword}", pointer(&self.nodes, node));
         SchemaError::Keyword { pointer: super::messages::shortened(&pointer), expected }

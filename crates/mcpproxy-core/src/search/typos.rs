@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A correct word must not become another one. So a word is left alone if a visible tool has it, or if the table of word
-//! meanings knows it or another form of it. Names are left alone, too: words with a capital that do not start the query.
+//! meanings or a group of synonyms has it in any form. Names are left alone, too: words with a capital that do not start
+//! the query.
 //! A typing mistake is one letter that is missing, superfluous, wrong or swapped with the next. Words of eight letters and
 //! more may have two. People hardly ever mistype the first letter, except by swapping it with the second.
 //!
@@ -17,21 +18,23 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::search::candidates::VisibleTools;
 use crate::search::merged::MergedIndex;
 use crate::search::query::{self, compounds};
 use crate::search::spelling::{SpellingList, distance, mistakes_max};
+use crate::search::synonyms;
 use crate::search::vocabulary::{self, TABLE, lowered};
 use crate::search::words::{StemmedWord, is_stop_word, stemmed, words};
 
 /// Maximum number of words that are corrected. Each costs a walk over the vocabulary.
 const TYPOS_MAX: usize = 6;
 
-/// A possible correction: the number of mistakes, the number of tools that have the word, and the word. The smallest is
-/// the best.
-type Correction = (usize, Reverse<usize>, String);
+/// A possible correction: the number of mistakes, whether the table lacks the word, the number of tools that have it, and
+/// the word. The smallest is the best. A server can put any word into many tools, but not into the table.
+type Correction = (usize, bool, Reverse<usize>, String);
 
 /// Returns the query with its misspelled words corrected.
 pub(super) fn mend<'a>(text: &'a str, index: &MergedIndex, visible: &VisibleTools) -> Cow<'a, str> {
@@ -47,7 +50,8 @@ pub(super) fn mend<'a>(text: &'a str, index: &MergedIndex, visible: &VisibleTool
     }
     let compounds = compounds(&all, index);
     for (at, word) in suspects.take(TYPOS_MAX) {
-        if compounds.iter().any(|(places, _)| places.contains(&at)) {
+        let is_compound = |places: &Range<usize>, number: u32| places.contains(&at) && visible.count(index, number) > 0;
+        if compounds.iter().any(|(places, number)| is_compound(places, *number)) {
             continue;
         }
         let start = query::start(text, word.as_written);
@@ -63,13 +67,14 @@ pub(super) fn mend<'a>(text: &'a str, index: &MergedIndex, visible: &VisibleTool
     }
 }
 
-/// Returns `true` for a word that neither a visible tool nor the table has, in any form.
+/// Returns `true` for a word that no visible tool, no group of synonyms and not the table has, in any form.
 fn is_suspect(word: &StemmedWord<'_>, index: &MergedIndex, visible: &VisibleTools) -> bool {
     let lowered = lowered(word.as_written);
     mistakes_max(&lowered).is_some()
         && index.word(&word.stem).is_none_or(|number| visible.count(index, number) == 0)
         && !TABLE.has_word(&lowered)
         && !vocabulary::has_stem(&word.stem)
+        && synonyms::sense(&word.stem).is_none()
         && !is_stop_word(&word.stem)
 }
 
@@ -79,9 +84,10 @@ fn correction(word: &StemmedWord<'_>, index: &MergedIndex, visible: &VisibleTool
     let mut best: Option<Correction> = None;
     let mut offer = |typed: &str, known: &str, right: &str| {
         let Some(distance) = mistakes(typed, known) else { return };
-        let Some(number) = index.word(&stemmed(right)) else { return };
+        let stem = stemmed(right);
+        let Some(number) = index.word(&stem) else { return };
         let tools = visible.count(index, number);
-        let correction = (distance, Reverse(tools), right.to_owned());
+        let correction = (distance, !vocabulary::has_stem(&stem), Reverse(tools), right.to_owned());
         if tools > 0 && best.as_ref().is_none_or(|best| correction < *best) {
             best = Some(correction);
         }
@@ -141,6 +147,7 @@ mod tests {
     #[test]
     fn misspelled_words_are_corrected_and_others_kept() {
         let mut tools = office();
+        tools.push(("desk", tool("close_ticket", "Closes a ticket.")));
         tools.push(("kube", tool("list_pods", "Lists pods and notifications of a kubernetes cluster.")));
         let index = Index::build(&catalog(&tools));
         for (query, expected) in [
@@ -152,6 +159,8 @@ mod tests {
             ("kuberntes cluser", "kubernet cluster"),
             ("notificatoins", "notification"),
             ("wheather forcast", "weather forecast"),
+            // The table lacks this word, but a group of synonyms has it.
+            ("stock ticker price", "stock ticker price"),
             // Words that are spelled correctly, too short, or nothing like any other.
             ("create an issue", "create an issue"),
             ("whether the house is a mouse", "whether the house is a mouse"),
@@ -187,15 +196,24 @@ mod tests {
         let without = Index::build(&catalog(&office()));
         let seen: Vec<&str> = office().into_iter().map(|(server, _)| server).collect();
         let mut tools = office();
-        tools.push(("aaa", tool("isseu_kubernetes", "Has the words isseu, calnedar and kubernetes.")));
+        tools.push(("aaa", tool("isseu_kubernetes", "Has the words isseu, calnedar, kubernetes and isseuboard.")));
         let with = Index::build(&catalog(&tools));
-        for query in ["create an isseu", "my calnedar events", "kuberntes", "wheather"] {
+        for query in ["create an isseu", "the isseu board", "my calnedar events", "kuberntes", "wheather"] {
             let (seen, whole) = (with.find(query, &only(&seen), None, 50), find(&without, query, 50));
             assert_eq!(exact(&seen), exact(&whole), "{query}");
             assert_eq!(seen.no_match, whole.no_match, "{query}");
         }
         assert_eq!(mended(&with, "create an isseu"), "create an isseu");
         assert_eq!(mended(&without, "create an isseu"), "create an issue");
+    }
+
+    #[test]
+    fn a_word_in_many_tools_does_not_attract_corrections() {
+        let mut tools = office();
+        let greedy: Vec<String> = (0..50).map(|number| format!("get_{number}")).collect();
+        tools.extend(greedy.iter().map(|name| ("greedy", tool(name, "Has the word emiap."))));
+        let index = Index::build(&catalog(&tools));
+        assert_eq!(mended(&index, "send an emial"), "send an email");
     }
 
     #[test]

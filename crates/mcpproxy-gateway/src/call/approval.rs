@@ -171,7 +171,7 @@ impl ApprovalFlow<'_> {
     }
 
     /// Finds out whether any user could approve a call. This decides only how long a call waits and what its answer
-    /// says, so a store that is stopping counts as one with approvers.
+    /// says, so a store that fails counts as one with approvers.
     async fn approvers(&self) -> Approvers {
         let store = &self.state.store;
         match store.count_approvers().await {

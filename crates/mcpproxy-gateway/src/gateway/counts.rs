@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToolCounts {
     pub(super) destructive: usize,
-    /// Destructive tools of which some call runs without an approval.
+    /// Destructive tools of which some call runs without an approval, although the operator has not chosen that.
     pub(super) unasked: usize,
     /// Tools that an agent may call as reads, although nothing says that they only read.
     pub(super) unannotated: usize,

@@ -96,7 +96,8 @@ impl Inner {
     }
 }
 
-/// Creates the folder of the logs. A server may write a secret to its standard error, so only the owner may look.
+/// Creates the folder of the logs. A server may write a secret to its standard error, so only the owner may look. An
+/// existing folder keeps its mode, and each file in it is the owner's.
 pub(super) fn create_folder(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -107,7 +108,6 @@ fn open(path: &Path) -> std::io::Result<File> {
     }
     let mut options = OpenOptions::new();
     options.create(true).append(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }

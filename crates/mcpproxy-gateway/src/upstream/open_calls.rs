@@ -4,8 +4,8 @@
 //! second, because a message may arrive after the answer. Two facts are enough to remember all finished calls: the last
 //! one, and when the last call of any *other* agent ended. So neither memory nor time grows with the call rate.
 //!
-//! Beside an open call, a finished one does not count: a late message about Anna's call can reach Ben, if his is the
-//! only open one. To count it would cost every agent its messages while others call the same server.
+//! A finished call counts beside an open one too. Otherwise a late message about Anna's call would reach Ben, whose
+//! call happens to be open.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,15 +65,17 @@ impl Table {
     }
 
     fn sole(&self, now: Instant) -> Option<AgentChannel> {
-        match self.open.as_slice() {
-            [] => {}
-            [(_, channel)] => return Some(channel.clone()),
-            [_, _, ..] => return None,
-        }
         let counts = |at: Instant| now.saturating_duration_since(at) < LINGER;
-        // After its answer, only a standing stream reaches an agent.
-        let last = self.last_ended.as_ref().filter(|last| counts(last.at) && last.channel.is_reached_later())?;
-        (!last.other_agent_at.is_some_and(counts)).then(|| last.channel.clone())
+        let last = self.last_ended.as_ref().filter(|last| counts(last.at));
+        let channel = match (self.open.as_slice(), last) {
+            ([], None) | ([_, _, ..], _) => return None,
+            // After its answer, only a standing stream reaches an agent.
+            ([], Some(last)) => Some(&last.channel).filter(|channel| channel.is_reached_later())?,
+            ([(_, channel)], _) => channel,
+        };
+        let is_doubtful =
+            last.is_some_and(|last| !last.channel.is_same_agent(channel) || last.other_agent_at.is_some_and(counts));
+        (!is_doubtful).then(|| channel.clone())
     }
 }
 
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::agents::{EndpointMode, Session};
+    use crate::agents::{ANONYMOUS, EndpointMode, Session};
     use mcpproxy_core::Scope;
     use tokio::sync::mpsc;
 
@@ -130,7 +132,8 @@ mod tests {
         table.open.push((2, ben.call()));
         assert!(table.sole(start).is_none(), "two calls are open");
         table.end(1, start);
-        assert!(ben.is(table.sole(start)), "one call is open");
+        assert!(table.sole(start).is_none(), "the message may be about the call that just finished");
+        assert!(ben.is(table.sole(start + LINGER)), "only one call is left that it can be about");
         table.end(2, start);
         assert!(table.sole(start).is_none(), "two agents just finished");
         let later = start + LINGER / 2;
@@ -158,7 +161,32 @@ mod tests {
             run(&mut table, 1, &agent, now);
             table.open.push((2, agent.call()));
             assert!(agent.is(table.sole(now)));
+            let other = Agent::without_stream();
+            run(&mut table, 3, &other, now);
+            run(&mut table, 4, &agent, now);
+            assert!(table.sole(now).is_none(), "another agent's call ended before the agent's last one");
         }
+    }
+
+    #[test]
+    fn agents_without_a_session_are_told_apart_by_their_tokens() {
+        for (first, second, is_found) in [("a", "a", true), ("a", "b", false), (ANONYMOUS, ANONYMOUS, false)] {
+            let (mut table, now) = (Table::default(), Instant::now());
+            table.open.push((1, call_of(first, None)));
+            assert!(table.sole(now).is_some());
+            table.end(1, now);
+            table.open.push((2, call_of(second, None)));
+            assert_eq!(table.sole(now).is_some(), is_found, "{first} {second}");
+            assert!(table.sole(now + LINGER).is_some());
+        }
+    }
+
+    #[test]
+    fn a_session_is_another_agent_than_a_request_without_one() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        run(&mut table, 1, &Agent::new(), now);
+        table.open.push((2, call_of("agent", None)));
+        assert!(table.sole(now).is_none());
     }
 
     #[test]

@@ -171,7 +171,6 @@ async fn a_call_given_up_no_longer_listens() {
     let mut agent = Agent::new(&rig, Way::Session, "first").await;
     assert!(agent.call(&rig, "call_tool_read", WORK).await.brief().starts_with("upstream_timeout"));
     called.notified().await;
-    let agent = Agent::new(&rig, Way::Session, "second").await;
     let params = r#"{"name":"call_tool_read","arguments":{"name":"fx:work"}}"#;
     let said = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"now"}}"#;
     let (mut stream, ()) = tokio::join!(agent.stream(&rig, 1, "tools/call", params), async {

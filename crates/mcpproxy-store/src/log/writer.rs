@@ -44,6 +44,7 @@ use super::sql::{RecordWriter, Settled};
 use super::subject::Subject;
 use crate::approvals::step::{Conditional, Conflicts, Steps};
 use crate::error::with_causes;
+use crate::sql::POSTGRES_TIMEOUT;
 use crate::{RecordId, StoreError};
 
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -210,7 +211,9 @@ impl Writer {
     /// Reconnects if needed. If the failed batch was committed after all, its kept operations are done, and the calls
     /// that were refused are ended as cancelled.
     async fn settle(&mut self, leftover: &mut Leftover) -> Result<(), StoreError> {
-        let settled = timeout(ANSWER_TIMEOUT, self.database.settle()).await.unwrap_or(Err(StoreError::NoAnswer))?;
+        // A new connection may take as long as a command waits for one.
+        let limit = POSTGRES_TIMEOUT + ANSWER_TIMEOUT;
+        let settled = timeout(limit, self.database.settle()).await.unwrap_or(Err(StoreError::NoAnswer))?;
         // After an error, `refused` stays: the fate of the batch is still unknown.
         let refused = std::mem::take(&mut leftover.refused);
         if settled == Settled::WasCommitted {

@@ -21,7 +21,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const SQLITE_READERS_MAX: u32 = 2;
 const POSTGRES_READERS_MAX: u32 = 8;
 /// A server on a busy machine may need seconds for a connection. A person who waits for a command should not wait longer.
-const POSTGRES_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const POSTGRES_TIMEOUT: Duration = Duration::from_secs(10);
 const POSTGRES_SETTINGS: [(&str, &str); 6] = [
     // Every query has an index in its order. A bitmap scan would collect all rows first and then sort them.
     ("enable_bitmapscan", "off"),

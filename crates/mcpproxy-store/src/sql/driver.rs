@@ -8,7 +8,7 @@
 //!
 //! [`Connection::batch`] is where the two differ most. PostgreSQL gets a batch as one statement (`bulk.rs`). SQLite runs
 //! on a thread of its own, and each hand-over costs as much as a small statement. So small statements are joined into
-//! one text, and `BEGIN` and `COMMIT` never travel alone. Large statements stay apart: preparing a text with 64 rows
+//! one text, and `BEGIN` and `COMMIT` travel with them. Large statements stay apart: preparing a text with 64 rows
 //! takes longer than running it, and every combination of sizes would be another text to prepare.
 //!
 //! Why not `sqlx::Any`? It hides the connection types, and with them the statement cache and the settings that the log
@@ -139,7 +139,7 @@ impl Connection {
         match self.dialect() {
             Dialect::Sqlite => self.run_joined(Some(Dialect::Sqlite.begin()), statements).await,
             Dialect::Postgres => match (statements.pop(), statements.is_empty()) {
-                // A single statement is a transaction.
+                // A single statement is a transaction. It is committed when its last message has arrived, not its first.
                 (Some(only), true) => self.execute(only).await.map(drop),
                 (last, _) => self.transaction(statements.into_iter().chain(last).collect()).await,
             },
@@ -278,7 +278,7 @@ impl Value {
         matches!(self, Self::Int(None) | Self::Text(None) | Self::Bytes(None))
     }
 
-    /// The number. `None` for NULL, and for a value of another type, as with the next two.
+    /// Returns the number, or `None` for NULL and for a value of another type.
     pub(crate) fn to_int(&self) -> Option<i64> {
         match self {
             Self::Int(number) => *number,
@@ -286,6 +286,7 @@ impl Value {
         }
     }
 
+    /// Takes the text, or returns `None` for NULL and for a value of another type.
     pub(crate) fn take_text(&mut self) -> Option<Arc<str>> {
         match self {
             Self::Text(text) => text.take(),
@@ -293,6 +294,7 @@ impl Value {
         }
     }
 
+    /// Takes the bytes, or returns `None` for NULL and for a value of another type.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Bytes(bytes) => bytes.take(),

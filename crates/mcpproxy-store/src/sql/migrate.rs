@@ -23,14 +23,18 @@ pub(super) async fn run(connection: &mut Connection, location: &Location) -> Res
         return Ok(());
     }
     let failed = StoreError::while_trying(DOING);
-    // If two processes upgrade at once, the second waits and finds the work done.
+    // If two processes upgrade at once, the second waits and finds the work done. A new index of a large table is sorted
+    // in files, because it may not fit into memory.
     match connection.dialect() {
-        Dialect::Sqlite => connection.run("BEGIN IMMEDIATE").await.map_err(&failed)?,
+        Dialect::Sqlite => connection.run("PRAGMA temp_store = FILE; BEGIN IMMEDIATE").await.map_err(&failed)?,
         Dialect::Postgres => connection.run(&format!("BEGIN; {POSTGRES_LOCK}")).await.map_err(&failed)?,
     }
     let outcome = steps(connection, location).await;
     let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = connection.run(end).await.map_err(&failed);
+    if connection.dialect() == Dialect::Sqlite {
+        connection.run("PRAGMA temp_store = MEMORY").await.map_err(&failed)?;
+    }
     outcome.and(ended)
 }
 

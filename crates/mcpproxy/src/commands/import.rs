@@ -46,7 +46,7 @@ Examples:
 
 Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode, qwen, windsurf, zed, goose. A file may be JSON, TOML or YAML.
 
-Secrets are copied into files below secrets/ in the data folder, which only you can read. The old file and its backup keep theirs. The system keyring is not used. References that the client resolves, such as ${env:TOKEN} in Cursor, stay references. Everything else stays plain text.")]
+Secrets are copied into files below secrets/ in the data folder, which only you can read. The client's file keeps its copy. With --remove-direct, only the backup of the file does. The system keyring is not used. References that the client resolves, such as ${env:TOKEN} in Cursor, stay references. Everything else stays plain text.")]
 pub(crate) struct Import {
     /// A client, or a file with its servers. Without it, the command lists what it finds
     #[arg(value_name = "CLIENT|FILE", add = names::clients_and_files())]

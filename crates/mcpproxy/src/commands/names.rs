@@ -132,8 +132,8 @@ fn configured() -> Option<Vec<(String, String)>> {
     Some(settings.servers.iter().map(|server| (server.name.to_string(), String::new())).collect())
 }
 
-/// Parses the name of a server that exists. A pasted server is also found under the name in the settings file, such as
-/// `My Files` for `my-files`.
+/// Parses the name of a server. A pasted server is also found under the name in the settings file, such as `My Files`
+/// for `my-files`.
 pub(crate) fn parse_server(text: &str) -> Result<ServerName, String> {
     if let Ok(name) = ServerName::parse(text) {
         return Ok(name);

@@ -172,7 +172,7 @@ fn notes(servers: &[Value]) -> String {
     let mut text = if titles.is_empty() { String::new() } else { format!("\nTitles:\n{titles}") };
     for server in servers {
         text.push_str(&note(server, "hidden_tools", "is not offered"));
-        text.push_str(&note(server, "unchecked_tools", "is offered, but its calls are not checked"));
+        text.push_str(&note(server, "unchecked_tools", "is offered, but not checked with its schema"));
     }
     text
 }
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(
             notes(&servers),
             "\nodd: tool a is not offered: `inputSchema` is bad\n\n\
-             odd: tool b is offered, but its calls are not checked: `inputSchema` is bad, and 1 more (see -o json)\n"
+             odd: tool b is offered, but not checked with its schema: `inputSchema` is bad, and 1 more (see -o json)\n"
         );
     }
 

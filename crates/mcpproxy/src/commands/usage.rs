@@ -174,6 +174,7 @@ mod tests {
             Some("hint: mcpproxy --home /d servers add foo --env A=b -- npx -y pkg"),
         );
         check("servers add --name web --url http://h/mcp", Some("hint: mcpproxy servers add web --url http://h/mcp"));
+        check("servers add foo --transport stdio --command npx", Some("hint: mcpproxy servers add foo -- npx"));
         check("servers add --command npx", Some("hint: mcpproxy servers add NAME -- npx"));
         check("tools list foo", None);
         check("serve --port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));

@@ -113,7 +113,7 @@ fn unasked_words(server: &ServerName, unasked: usize) -> String {
         return String::new();
     }
     let tools = counted_as(unasked, "destructive tool runs", "destructive tools run");
-    format!(" · {tools} without asking; add contracts: mcpproxy contract draft {server}")
+    format!(" · {tools} without an approval; classify with `mcpproxy contract draft {server}`")
 }
 
 fn misconfigured(server: &ServerName, reason: &str) -> String {
@@ -236,9 +236,9 @@ mod tests {
         let unasked = |unasked: usize| words(&GatewayEvent::Up { server: name("fx"), tools: 18, unasked });
         assert_eq!(
             unasked(3),
-            "✓ fx is ready: 18 tools · 3 destructive tools run without asking; add contracts: mcpproxy contract draft fx"
+            "✓ fx is ready: 18 tools · 3 destructive tools run without an approval; classify with `mcpproxy contract draft fx`"
         );
-        assert!(unasked(1).contains(" · 1 destructive tool runs without asking; "), "{}", unasked(1));
+        assert!(unasked(1).contains(" · 1 destructive tool runs without an approval; "), "{}", unasked(1));
         let hint = Some("Set X.".to_owned());
         let failed = GatewayEvent::Down { server: name("fx"), reason: "gone\u{1b}[2J".to_owned(), hint };
         assert_eq!(words(&failed), "✗ fx is down: gone\\u{1b}[2J. Set X.");

@@ -25,15 +25,16 @@ pub(super) fn approval_need(
     (contract.asks() || needs_step_up || by_setting).then_some(ApprovalNeed { needs_step_up, by_setting })
 }
 
-/// Returns true if some call of this tool runs without an approval. A tool with policies does not count, because they
-/// decide by agent and arguments.
+/// Returns true if some call of this tool runs without an approval, and the operator has not chosen that. The operator
+/// chooses by a risk level in a contract. A tool with policies does not count, because they decide by agent and
+/// arguments.
 pub fn may_run_unasked(settings: &ContractSettings, tool: &Tool) -> bool {
     let contract = &tool.contract;
-    let is_refused = settings.unclassified == Unclassified::Deny && !contract.is_classified();
+    let is_refused = settings.unclassified == Unclassified::Deny;
     let is_asked = contract.asks()
         || matches!(contract.step_up.value, StepUp::Always)
         || asks_by_setting(settings, tool, tool.call_with());
-    !is_refused && !is_asked && tool.policies().is_none()
+    !contract.is_classified() && !is_refused && !is_asked && tool.policies().is_none()
 }
 
 /// Returns true if `contracts.unclassified` requires an approval, because the operator gave the tool no risk level.

@@ -52,7 +52,7 @@ fn one_contract_for_each_tool() {
   category: fx
   riskLevel: low
   operation: read
-  # description: \"Lists items.\" (the server's words)
+  # description: \"Lists items.\"  # the server's words
   # permissions: [fx:list]
 
 # email_send: high, because annotations say read; `send` in its name suggests write; these differ, so the stricter one is used.
@@ -74,7 +74,7 @@ fn one_contract_for_each_tool() {
   sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
   # permissions: [fx:delete]
   # auditEvent: fx.delete_item
-  # idempotency: { mode: natural, keyFrom: [] } (the server says that it is idempotent: name the arguments that identify a call)
+  # idempotency: { mode: natural, keyFrom: [] }  # the server says that it is idempotent: name the arguments that identify a call
 
 # frobnicate: medium, because nothing states what it does, so it is treated as a write.
 - tool: fx:frobnicate
@@ -149,8 +149,9 @@ fn sentences_of_the_server_are_comments() {
   category: fx
   riskLevel: critical
   operation: destructive
-  # description: Harmless. (the server's words)
-  # sideEffects: [\"Nothing is changed.\\nx: y\"] (the server's words)
+  sideEffects: [\"Changes data on fx in a way that may be impossible to undo.\"]
+  # description: Harmless.  # the server's words
+  # sideEffects: [\"Nothing is changed.\\nx: y\"]  # the server's words
   # permissions: [fx:delete]
   # auditEvent: fx.delete_item
 "
@@ -170,7 +171,7 @@ fn a_description_cannot_become_a_field() {
   category: fx
   riskLevel: low
   operation: read
-  # description: \"a\\u0085\\u2028riskLevel: low #\\u202e \\\"} - &x *y\\u001b[2J\" (the server's words)
+  # description: \"a\\u0085\\u2028riskLevel: low #\\u202e \\\"} - &x *y\\u001b[2J\"  # the server's words
   # permissions: [fx:list]
 "
     );

@@ -30,7 +30,9 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     }
     if !has_users(home).await {
         let message = "No approver account exists yet, so nobody can approve a call.";
-        let hint = format!("restart `{}`, and open the setup link that it prints", home.command("mcpproxy", "serve"));
+        let serve = home.command("mcpproxy", "serve");
+        let hint =
+            format!("open the setup link that `{serve}` printed with the request. After a restart, it prints another");
         return Err(Failure::new(Exit::Refused, message).hint(hint).into());
     }
     let mut user = UserAtTerminal::at(terminal)?;

@@ -1,4 +1,4 @@
-//! Advice for `servers add` with options that other programs have: `--name`, `--command` and `--args`.
+//! Advice for `servers add` with options that other programs have, such as `--name`, `--command` and `--args`.
 
 use super::{WITH_VALUE, command};
 use crate::exit::{Exit, Failure};
@@ -6,8 +6,11 @@ use crate::exit::{Exit, Failure};
 const NAME: &str = "--name";
 const COMMAND: &str = "--command";
 const ARGS: &str = "--args";
+/// Says how to connect, which follows from the command or URL here.
+const TRANSPORT: &str = "--transport";
+const TYPE: &str = "--type";
 /// The options of other programs. The first two words that are no options stand for the first two of them.
-const FOREIGN: [&str; 3] = [NAME, COMMAND, ARGS];
+const FOREIGN: [&str; 5] = [NAME, COMMAND, ARGS, TRANSPORT, TYPE];
 
 /// Returns whether the line uses one of the options.
 pub(super) fn has_options(args: &[String]) -> bool {
@@ -31,6 +34,7 @@ pub(super) fn advice(args: &[String]) -> Option<Failure> {
             match option {
                 NAME => name = Some(value),
                 COMMAND => program = Some(value),
+                TRANSPORT | TYPE => {}
                 _ => rest.push(value),
             }
         } else if arg.starts_with('-') && arg.len() > 1 {
