@@ -111,9 +111,14 @@ impl AgentChannel {
     pub(crate) fn is_same_agent(&self, other: &Self) -> bool {
         match (&self.session, &other.session) {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),
-            (None, None) => self.agent.name == other.agent.name && self.agent.name != ANONYMOUS,
+            (None, None) => self.is_same_token(other),
             (Some(_), None) | (None, Some(_)) => false,
         }
+    }
+
+    /// Returns true if both have the same token, in one session or several. Without a token, nothing tells.
+    pub(crate) fn is_same_token(&self, other: &Self) -> bool {
+        self.agent.name == other.agent.name && self.agent.name != ANONYMOUS
     }
 
     /// Returns true if the agent has a standing stream, which messages can use after the answer.

@@ -209,7 +209,7 @@ impl HttpLink {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                if let Some(reply) = self.said(id, &event.data, channel).await {
+                if let Some(reply) = self.said(id, &event.data, channel, channel).await {
                     return Ok(reply);
                 }
             };
@@ -220,8 +220,14 @@ impl HttpLink {
         Err(UpstreamError::Closed)
     }
 
-    /// Takes a message of a stream. Returns the answer to `id`, and passes everything else on.
-    async fn said(self: &Arc<Self>, id: u64, data: &str, channel: Option<&AgentChannel>) -> Option<Reply> {
+    /// Takes a message of a stream. Returns the answer to `id`, passes notifications on to the reader, and asks the user.
+    async fn said(
+        self: &Arc<Self>,
+        id: u64,
+        data: &str,
+        reader: Option<&AgentChannel>,
+        user: Option<&AgentChannel>,
+    ) -> Option<Reply> {
         let text = message::read_server(data.as_bytes()).ok()?;
         match Message::parse(text).ok()? {
             Message::Response { id: answered, outcome } if answered.parse() == Ok(id) => {
@@ -232,7 +238,7 @@ impl HttpLink {
                 let params = params.unwrap_or("{}");
                 if let Some(notice) = Notice::parse(&method, params) {
                     self.notices.add(notice);
-                } else if let Some(channel) = channel {
+                } else if let Some(channel) = reader {
                     match method.as_ref() {
                         "notifications/progress" => say_progress(channel, params).await,
                         "notifications/message" => say_log(channel, params).await,
@@ -241,7 +247,7 @@ impl HttpLink {
                 }
             }
             Message::Request { id, method, params } => {
-                let (link, id, channel) = (Arc::clone(self), id.to_owned(), channel.cloned());
+                let (link, id, channel) = (Arc::clone(self), id.to_owned(), user.cloned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
                 tokio::spawn(async move {
                     let outcome = asked(channel.as_ref(), &method, &params).await;
@@ -278,8 +284,8 @@ impl HttpLink {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                let channel = self.open_calls.sole();
-                let _answer_to_nobody = self.said(0, &event.data, channel.as_ref()).await;
+                let (reader, user) = (self.open_calls.sole_reader(), self.open_calls.sole_user());
+                let _answer_to_nobody = self.said(0, &event.data, reader.as_ref(), user.as_ref()).await;
             }
             tokio::time::sleep(wait).await;
         }
