@@ -116,3 +116,18 @@ fn log_to_stderr() {
         .with_target(false)
         .init();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_or_chosen() {
+        assert_eq!([1, 2, 4, 8, 64].map(threads_for), [1, 1, 1, 2, 16]);
+        for (given, expected) in
+            [("1", Some(1)), ("16", Some(16)), ("0", None), ("", None), ("abc", None), ("1e9", None)]
+        {
+            assert_eq!(chosen_threads(given).ok(), expected, "{given:?}");
+        }
+    }
+}

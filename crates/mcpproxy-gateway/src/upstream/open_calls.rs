@@ -1,8 +1,9 @@
 //! Open calls on an HTTP link with sessions, to find the agent of a message outside of any answer.
 //!
 //! The table holds open calls only, so its size is the number of calls in flight. A finished call still counts for a
-//! second, because a message may arrive after the answer. Few facts are enough to remember all finished calls: the last
-//! one, and when the last call of any *other* agent ended. So neither memory nor time grows with the call rate.
+//! second, because a message may arrive after the answer. Three facts are enough to remember all finished calls: the last
+//! one, and when the last call with another token and in another session ended. So neither memory nor time grows with
+//! the call rate.
 //!
 //! A finished call counts beside an open one too. Otherwise a late message about Anna's call would reach Ben, whose
 //! call happens to be open. Two sessions with one token are one reader: a client opens a session for each window. But

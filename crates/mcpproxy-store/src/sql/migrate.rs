@@ -121,4 +121,14 @@ mod tests {
             assert_eq!(version(&mut connection).await.unwrap(), index as i64 + 1);
         }
     }
+
+    /// The writer's small journals stay in memory after an upgrade.
+    #[tokio::test]
+    async fn an_upgrade_leaves_temporary_tables_in_memory() {
+        let connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let mut connection = Connection::Sqlite(Box::new(connection));
+        run(&mut connection, &Location::Sqlite("memory".into())).await.unwrap();
+        let rows = connection.fetch(Statement::plain("PRAGMA temp_store")).await.unwrap();
+        assert_eq!(rows[0].int(0).unwrap(), Some(2), "2 is MEMORY");
+    }
 }
