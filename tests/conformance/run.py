@@ -6,7 +6,9 @@ As a client, it stands in front of the suite's own servers, and `drive.py` plays
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,16 @@ from gateway import Gateway  # noqa: E402
 SUITE = peers.MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 OUTPUT = peers.TARGET / "conformance"
 SUITE_SECONDS = 600
+# Checks for which the suite waits 500 to 1500 ms and then counts "no answer yet" as a failure. A shared machine can stand
+# still for longer than that. A run in which nothing else failed is repeated; a gateway that does not answer fails them all.
+SHORT_WAITS = {
+    "sep-2575-http-server-no-independent-requests-on-stream",
+    "sep-2575-server-no-log-without-loglevel",
+    "sep-2575-server-sends-subscription-ack",
+    "sep-2575-server-tags-subscription-id",
+    "sep-2575-server-honors-notification-filter",
+}
+RUNS = 3
 REVISIONS = ["2025-11-25", "2026-07-28"]
 # What a gateway does as a client; exceptions.md says why the suite's other client scenarios are not here.
 CLIENT_SCENARIOS = {
@@ -59,12 +71,19 @@ def main() -> int:
 
 def as_server(revision: str) -> bool:
     with fixture() as url, Gateway(OUTPUT / f"home-{revision}", {"mcpServers": {"fixture": {"url": url}}}) as gateway:
-        return suite(
-            f"server-{revision}",
-            ["server", "--url", gateway.server_url("fixture"), "--requirements", revision],
-            NODE_OPTIONS=f"--import={HERE / 'authorize.mjs'}",
-            MCPPROXY_TOKEN=gateway.token,
-        )
+        for run in range(RUNS):
+            name = f"server-{revision}-{run}"
+            is_ok = suite(
+                name,
+                ["server", "--url", gateway.server_url("fixture"), "--requirements", revision],
+                NODE_OPTIONS=f"--import={HERE / 'authorize.mjs'}",
+                MCPPROXY_TOKEN=gateway.token,
+            )
+            failed = {check["id"] for _, check in failures(name)}
+            if is_ok or not failed or not failed <= SHORT_WAITS:
+                return is_ok
+            print(f"{name}: only checks with a short wait failed, trying again", flush=True)
+    return False
 
 
 @contextmanager
@@ -90,7 +109,7 @@ def as_client(revision: str, scenario: str) -> bool:
 
 
 def suite(name: str, args: list[str], **env: str) -> bool:
-    """Runs the suite, keeps what it said in a file, and shows it when something failed."""
+    """Runs the suite, keeps what it said in a file, and shows the failed checks."""
     done = subprocess.run(
         [peers.NODE, SUITE, *args, "--output-dir", OUTPUT / name],
         stdout=subprocess.PIPE,
@@ -99,11 +118,27 @@ def suite(name: str, args: list[str], **env: str) -> bool:
         timeout=SUITE_SECONDS,
         env={**os.environ, **env},
     )
-    (OUTPUT / f"{name}.txt").write_text(done.stdout)
+    said = OUTPUT / f"{name}.txt"
+    said.write_text(done.stdout)
     print(f"{'ok' if done.returncode == 0 else 'FAILED'}: {name}", flush=True)
     if done.returncode != 0:
-        print(done.stdout[-8000:])
+        print(done.stdout[-2000:])
+        for scenario, check in failures(name):
+            print(f"FAILED: {scenario}: {check['id']}: {check.get('errorMessage')}", flush=True)
+        print(f"The whole output is in {said}.", flush=True)
     return done.returncode == 0
+
+
+def failures(name: str) -> list[tuple[str, dict[str, str]]]:
+    """The failed checks of a run, without those of scenarios that the suite ran and did not score."""
+    said = (OUTPUT / f"{name}.txt").read_text()
+    unscored = set(re.findall(r"^  [✗✓] (\S+) \(", said, re.MULTILINE))
+    found = []
+    for file in sorted((OUTPUT / name).glob("*/checks.json")):
+        scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\dZ-]+$", "", file.parent.name)
+        if scenario not in unscored:
+            found += [(scenario, check) for check in json.loads(file.read_text()) if check["status"] == "FAILURE"]
+    return found
 
 
 if __name__ == "__main__":
