@@ -142,11 +142,8 @@ async fn measure(options: &Options) -> Result<()> {
     let effort = options.effort();
     let mut field = Field::start(options.mcpproxy.clone(), options.mcp_proxy.clone())?;
     let mut rounds = Vec::new();
-    for case in options.cases() {
-        for &connections in &case.connections {
-            measure_case(&mut field, &case, connections, (effort, &options.paths), &mut rounds).await?;
-        }
-    }
+    let measured = measure_cases(&mut field, options, &mut rounds).await;
+    // After an error, the table still has the cases before it: they took minutes.
     let report = Report::new(effort, &rounds, field.memory()?);
     let text = match options.output {
         Output::Table => report.table(),
@@ -154,9 +151,19 @@ async fn measure(options: &Options) -> Result<()> {
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         // A closed pipe is fine: the reader has what it wanted, as in `bench | head`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written?,
     }
+    measured
+}
+
+async fn measure_cases(field: &mut Field, options: &Options, rounds: &mut Vec<Round>) -> Result<()> {
+    for case in options.cases() {
+        for &connections in &case.connections {
+            measure_case(field, &case, connections, (options.effort(), &options.paths), rounds).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Measures all paths in turn in each round, so that a change of the machine's speed meets all of them.

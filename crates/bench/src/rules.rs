@@ -38,7 +38,7 @@ pub(crate) fn write(home: &Path) -> Result<()> {
             let _ = write!(
                 contracts,
                 "- tool: {}:{tool}\n  riskLevel: low\n  operation: {operation}\n  permissions: [notes:{operation}]\n  \
-                 rateLimit: {{ calls: 1000000, per: 1m }}\n",
+                 rateLimit: {{ calls: 100000, per: 1s }}\n",
                 server.name()
             );
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Place, all, call, payload, refusal, statuses, success};
+use common::{Place, all, call, payload, refusal, statuses, success, until};
 use mcpproxy_core::{RiskLevel, Untrusted, Variant};
 use mcpproxy_store::{Filter, Kind, NewRecord, OpenRecord, Outcome, PAYLOAD_MAX_BYTES, Record, Status, Store, WaitFor};
 use mcpproxy_store::{RecordId, StoreError};
@@ -170,6 +170,26 @@ async fn many_durable_calls_at_once(place: &Place) {
         call.await.unwrap();
     }
     assert_eq!(statuses(&store).await, [Status::Success; 256]);
+}
+
+/// PostgreSQL plans a statement once, when the log is still empty, and keeps the plan. It must not read the whole table
+/// for every batch as the log grows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_writes_without_reading_the_log() {
+    const CALLS: u32 = 200;
+    let place = Place::postgres();
+    let (store, ledger) = place.open().await;
+    for n in 0..CALLS {
+        let record = ledger.open(call(n), WaitFor::Disk).await.unwrap();
+        ledger.close(record, success(), WaitFor::Disk).await.unwrap();
+    }
+    // A connection reports what it did when it ends.
+    ledger.finish().await.unwrap();
+    store.close().await;
+    let read = async || place.sql("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'records'").await[0];
+    let is_reported = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'records'";
+    until("the statistics are there", async || place.sql(is_reported).await == [i64::from(CALLS)]).await;
+    assert!(read().await < i64::from(CALLS), "{} rows were read one after the other", read().await);
 }
 
 async fn calls_of_a_run_that_ended_badly_are_interrupted(place: &Place) {

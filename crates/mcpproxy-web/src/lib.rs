@@ -10,6 +10,7 @@
 //!
 //! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
 
+mod aside;
 mod auth;
 mod diff;
 mod problem;

@@ -34,6 +34,10 @@ const POSTGRES_SETTINGS: [(&str, &str); 6] = [
     // A gateway that hangs in a transaction must not block other gateways.
     ("idle_in_transaction_session_timeout", "10000"),
 ];
+/// A writer changes rows that it knows by key. PostgreSQL plans its statements when the tables are still empty, and keeps
+/// the plans. On an empty table any plan looks cheap, also one that reads the whole log for every batch.
+const POSTGRES_WRITER_SETTINGS: [(&str, &str); 3] =
+    [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
 /// Pages in the WAL after which a commit copies them to the database. Busy pages occur in every transaction and are
 /// copied once, so the more pages, the fewer copies. The file is 8 MB long then and is overwritten from its beginning.
 const WAL_PAGES: &str = "2000";
@@ -183,7 +187,7 @@ async fn connect_sqlite(path: &Path) -> Result<Connection, StoreError> {
 }
 
 async fn connect_postgres(url: &str) -> Result<Connection, StoreError> {
-    let options = postgres_options(url)?;
+    let options = postgres_options(url)?.options(POSTGRES_WRITER_SETTINGS);
     match tokio::time::timeout(POSTGRES_TIMEOUT, options.connect()).await {
         Ok(outcome) => {
             let connection = outcome.map_err(StoreError::while_trying("connect to PostgreSQL"))?;

@@ -8,10 +8,10 @@ use axum::extract::{Path, State};
 use axum::routing::on;
 use http::StatusCode;
 use mcpproxy_gateway::DraftError;
-use tokio::task::JoinError;
 
 use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::servers;
+use crate::aside::aside;
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -106,15 +106,5 @@ async fn draft(
         Ok(text) => Ok(Json(wire::Draft { server: server.to_string(), text })),
         Err(DraftError::NoServer) => Err(Problem::SERVER_NOT_FOUND),
         Err(error @ DraftError::NotConnected(_)) => Err(Problem::UPSTREAM_UNAVAILABLE.message(error.to_string())),
-    }
-}
-
-/// Runs work on a blocking thread: thousands of tools take seconds, and other requests must not wait.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await.map_err(JoinError::try_into_panic) {
-        Ok(done) => done,
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The process is stopping, and no client waits for the answer.
-        Err(Err(_)) => std::future::pending().await,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -16,6 +17,7 @@ use utoipa::openapi::schema::{Object, Schema, Type};
 
 use super::endpoint::{Answer, BAD_SETTINGS, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::parameters::{self, Parameter, QueryValues, ValueType, optional};
+use crate::aside::aside;
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -218,12 +220,9 @@ pub(crate) fn server_name(name: Result<Path<String>, PathRejection>) -> Result<S
     ServerName::parse(&name).map_err(|_| Problem::SERVER_NOT_FOUND)
 }
 
-async fn tools(
-    State(web): State<Arc<Web>>,
-    Extension(query): Extension<QueryValues>,
-) -> Result<Json<wire::Tools>, Problem> {
+async fn tools(State(web): State<Arc<Web>>, Extension(query): Extension<QueryValues>) -> Result<Response, Problem> {
     let server = known_server(&web, query.text("server"))?;
-    Ok(Json(wire::Tools { tools: web.gateway.tools(server.as_ref()) }))
+    Ok(aside(move || Json(wire::Tools { tools: web.gateway.tools(server.as_ref()) }).into_response()).await)
 }
 
 async fn search_tools(
