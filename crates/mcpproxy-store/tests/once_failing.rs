@@ -11,7 +11,7 @@ use common::asking::{
     stored, take_claim, take_steps,
 };
 use common::relay::{Relay, Words};
-use common::{Place, all, call, success, until, verified};
+use common::{PATIENCE, Place, all, call, success, until, verified};
 use mcpproxy_core::{ApprovalState, Digest};
 use mcpproxy_store::{
     Conditional, Health, Ledger, Location, NewDryRun, NewRecord, Status, Step, Store, StoreError, WaitFor,
@@ -92,7 +92,9 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
     for n in 1..=50 {
         approved(&ledger, n).await;
         let steps = vec![consume(n), take_claim(&n.to_string())];
-        let leaving = tokio::time::timeout(Duration::from_micros(n * 60), ledger.open_if(call(0), steps));
+        // The last caller stays, however slow the machine is.
+        let patience = if n == 50 { PATIENCE } else { Duration::from_micros(n * 60) };
+        let leaving = tokio::time::timeout(patience, ledger.open_if(call(0), steps));
         if let Ok(opened) = leaving.await {
             ledger.close(opened.unwrap().written().unwrap(), success(), WaitFor::Queue).await.unwrap();
         }
@@ -119,7 +121,7 @@ async fn a_caller_that_leaves_may_use_up_an_approval_but_never_sends(place: &Pla
             again.close(open, success(), WaitFor::Queue).await.unwrap();
         }
     }
-    assert!(seen[0] + seen[1] > 0, "{seen:?}");
+    assert!(seen[1] > 0, "{seen:?}");
     verified(&store).await;
 }
 

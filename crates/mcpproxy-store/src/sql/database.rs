@@ -22,7 +22,10 @@ const SQLITE_READERS_MAX: u32 = 2;
 const POSTGRES_READERS_MAX: u32 = 8;
 /// A server on a busy machine may need seconds for a connection. A person who waits for a command should not wait longer.
 pub(crate) const POSTGRES_TIMEOUT: Duration = Duration::from_secs(10);
-const POSTGRES_SETTINGS: [(&str, &str); 6] = [
+const POSTGRES_SETTINGS: [(&str, &str); 7] = [
+    // Compiling a query takes longer than any query of ours. A plan that is switched off below counts as very expensive,
+    // and PostgreSQL compiles what is expensive.
+    ("jit", "off"),
     // Every query has an index in its order. A bitmap scan would collect all rows first and then sort them.
     ("enable_bitmapscan", "off"),
     // An acknowledged commit is on disk, whatever the server's default.
