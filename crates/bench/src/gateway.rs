@@ -145,7 +145,7 @@ async fn tool_count(home: &Path, address: SocketAddr) -> Result<usize> {
 
 fn create_token(program: &Path, home: &Path) -> Result<String> {
     let output = Command::new(program)
-        .args(["token", "create", "bench", "--grant", "notes:*", "--home"])
+        .args(["token", "create", "bench", "--grant", rules::PERMISSION, "--home"])
         .arg(home)
         .output()
         .context("could not run `mcpproxy token create`")?;

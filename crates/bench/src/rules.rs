@@ -29,6 +29,9 @@ forbid (principal, action, resource)
 when { resource.riskRank >= 4 };
 "#;
 
+/// The permission that the contracts ask for.
+pub(crate) const PERMISSION: &str = "notes:*";
+
 /// Writes 10 contracts and 5 policies into a data folder.
 pub(crate) fn write(home: &Path) -> Result<()> {
     let mut contracts = String::new();
