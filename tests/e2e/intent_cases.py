@@ -221,6 +221,9 @@ def shapes() -> Iterator[Case]:
     yield row("unknown field in intent", "unknown_field", 'unknown field "operation"', intent={"operation": "read"})
     says = 'unknown field "operation_typ"; did you mean "operation_type"?'
     yield row("misspelt field in intent", "unknown_field", says, intent={"operation_typ": "write"})
+    for name in ("reason", "data_sensitivity", "operation_type"):
+        says = f'unknown field "intent_{name}"; did you mean "{name}"?'
+        yield row(f"intent_{name} in intent", "unknown_field", says, intent={f"intent_{name}": "x"})
     yield Case("no name", "plain", "read", {}, "invalid_field", 'name must be given, as "server:tool"')
     yield Case("a number as name", "plain", "read", {"name": 7}, "invalid_field", "name must be a string")
 

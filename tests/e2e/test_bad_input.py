@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -301,8 +302,9 @@ def slow_headers(fx: Fx, row: dict[str, Any]) -> None:
         for connection in slow:
             connection.sendall(b"P")
         wire = Wire(fx.gateway.mcp, fx.gateway.token, MODERN)
-        worst = max(_seconds(lambda: wire.ask("tools/list")) for _ in range(50))
-        assert worst < 1, f"a request took {worst:.2f} s beside {SLOW_CONNECTIONS} slow connections"
+        # If requests waited for the slow connections, all of them would. A standstill of the machine delays one.
+        usual = statistics.median(_seconds(lambda: wire.ask("tools/list")) for _ in range(50))
+        assert usual < 1, f"a request takes {usual:.2f} s beside {SLOW_CONNECTIONS} slow connections"
         for connection in slow:
             _, closed = read_to_end(connection)
             assert closed

@@ -143,7 +143,7 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         added = gateway.run_with({}, "servers", "add", "office", "--", *command)
         assert added.returncode == 0, added.stderr
         assert gateway.servers()["office"]["state"] == "ready"
-        assert "office is ready: 18 tools, " in added.stderr, added.stderr
+        assert "office is ready: 26 tools, " in added.stderr, added.stderr
         assert "nobody is asked before" in added.stderr
         assert f"contract draft office --to {gateway.home}/contracts/office.yaml" in added.stderr
         told = "destructive tools run without an approval; classify with `mcpproxy contract draft office`"
@@ -261,7 +261,7 @@ def test_a_contract_edited_by_hand_is_in_force_soon(tmp_path: Path) -> None:
 def test_the_terminal_shows_every_change(tmp_path: Path) -> None:
     broken = {"command": sys.executable, "args": ["-c", "import sys; print('start', file=sys.stderr); import no_such_module_here"]}
     with Gateway(tmp_path) as gateway:
-        until(lambda: "✓ demo is ready: 18 tools" in gateway.words(), SECONDS, "the server is up")
+        until(lambda: "✓ demo is ready: 26 tools" in gateway.words(), SECONDS, "the server is up")
         gateway.write_settings({"mcpServers": {"demo": {"type": "demo"}, "broken": broken}})
         until(lambda: "↻ reloaded: added broken" in gateway.words(), SECONDS, "the reload is shown")
         line = "; it wrote: ModuleNotFoundError: No module named 'no_such_module_here')"
@@ -278,7 +278,7 @@ def test_the_terminal_shows_every_change(tmp_path: Path) -> None:
 
 def test_a_contract_without_a_tool_is_told(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
-        until(lambda: "✓ demo is ready: 18 tools" in gateway.words(), SECONDS, "the server is up")
+        until(lambda: "✓ demo is ready: 26 tools" in gateway.words(), SECONDS, "the server is up")
         gateway.write("contracts/demo.yaml", "tool: demo:list_project\nriskLevel: low\n")
         line = "! The contract for demo:list_project (contracts/demo.yaml:2) has no effect: "
         until(lambda: line in gateway.words(), SECONDS, "the contract is named")

@@ -316,15 +316,30 @@ def test_every_call_and_every_refusal_has_one_record(
         check_record(case, record, surface)
 
 
+def declared_operation(case: Case) -> str | None:
+    """Returns the operation type as the agent wrote it. A string as `intent` stands for one."""
+    nested = case.parameters.get("intent")
+    if isinstance(nested, dict):
+        nested = nested.get("operation_type")
+    elif not isinstance(nested, str):
+        nested = None
+    written = case.parameters.get("intent_operation_type")
+    written = nested if written is None else written
+    return written if written is None or isinstance(written, str) else json.dumps(written)
+
+
 def check_record(case: Case, record: dict[str, Any], surface: str) -> None:
     is_allowed = case.code is None
     kind, status = ("call", "success") if is_allowed else ("refusal", "refused")
+    written = declared_operation(case)
+    operation = written if written in ("read", "write", "destructive") else case.variant
     facts = (record["type"], record["status"], record["intent_type"], record["code"])
-    assert facts == (kind, status, case.variant, case.code)
+    assert facts == (kind, status, operation, case.code)
     metadata = record["metadata"]
     assert metadata["tool_variant"] == case.tool
-    assert metadata["intent"]["operation_type"] == case.variant
+    assert metadata["intent"]["operation_type"] == (case.variant if written is None else written), case
     if not is_allowed:
+        assert metadata["expected"] == {"operation_type": case.variant}
         assert record["message"] == case.says, case
         if surface != "cli":
             assert record["arguments"] == case.parameters, case
@@ -549,8 +564,8 @@ def test_retrieve_tools(houses: Callable[[str], House], surface: str) -> None:
     assert set(tools) == {*HINTS, "fickle"}
     for name, (read_only, destructive) in HINTS.items():
         tool = tools[name]
-        # A server that claims both is treated as destructive.
-        hints = {"readOnlyHint": read_only and not destructive, "destructiveHint": destructive}
+        # As the server sent them. `call_with` says how the gateway reads them.
+        hints = {"readOnlyHint": read_only, "destructiveHint": destructive}
         assert tool["annotations"] == {hint: value for hint, value in hints.items() if value is not None}
         use = "destructive" if destructive else "read" if read_only else "write"
         assert tool["call_with"] == f"call_tool_{use}", name

@@ -92,15 +92,33 @@ impl Child {
             Workers::Threads => {}
             Workers::Children => ticks += children(pid)?.iter().map(|child| child.cpu_ticks).sum::<u64>(),
         }
-        let per_second = rustix::param::clock_ticks_per_second().max(1);
-        Ok(Duration::from_secs_f64(ticks as f64 / per_second as f64))
+        Ok(duration_of(ticks))
     }
 
     pub(crate) fn rss_kib(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
-        parse_rss_kib(&status).with_context(|| format!("no VmRSS in `{path}`"))
+        rss_kib(self.process.id())
     }
+}
+
+/// Returns the CPU time of this process.
+pub(crate) fn own_cpu() -> Result<Duration> {
+    Ok(duration_of(Stat::read(std::process::id())?.cpu_ticks))
+}
+
+/// Returns the resident memory of this process.
+pub(crate) fn own_rss_kib() -> Result<u64> {
+    rss_kib(std::process::id())
+}
+
+fn duration_of(ticks: u64) -> Duration {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_secs_f64(ticks as f64 / per_second as f64)
+}
+
+fn rss_kib(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("could not read `{path}`"))?;
+    parse_rss_kib(&status).with_context(|| format!("no VmRSS in `{path}`"))
 }
 
 impl Drop for Child {

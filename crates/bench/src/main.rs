@@ -11,6 +11,7 @@ mod nginx;
 mod payload;
 mod peer;
 mod postgres;
+mod replay;
 mod report;
 mod request;
 mod rules;
@@ -56,6 +57,15 @@ enum Command {
         /// Number of tools to list in addition to its own
         #[arg(long, default_value_t = 0)]
         tools: usize,
+    },
+    /// Measure a replay of recorded calls, as `mcpproxy policy replay` makes it
+    Replay {
+        /// Number of recorded calls
+        #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(100..))]
+        calls: u64,
+        /// Fail below 50,000 decisions a second on one core, or if memory grows with the number of calls
+        #[arg(long)]
+        check: bool,
     },
 }
 
@@ -123,6 +133,10 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Some(Command::Echo { server: Server::Stdio, tools, .. }) => echo::serve_stdio(tools),
         Some(Command::Echo { server, listen, tools }) => runtime.block_on(echo::serve(listen, server, tools)),
+        Some(Command::Replay { calls, check }) => {
+            let text = runtime.block_on(replay::measure(calls, check))?;
+            Ok(std::io::stdout().write_all(text.as_bytes())?)
+        }
         None => runtime.block_on(async {
             let mut terminated = signal(SignalKind::terminate())?;
             // Leaving `measure` drops the child processes, which stops them, also after Ctrl-C.

@@ -69,8 +69,11 @@ pub(crate) enum Idempotency {
     None,
     /// Repeating the call changes nothing more, but the answer may differ and must not be replayed.
     Settles,
-    /// These arguments identify the result.
-    Natural(&'static [&'static str]),
+    /// These arguments identify the result, which is valid until the time at this JSON pointer.
+    Natural {
+        key_from: &'static [&'static str],
+        valid_until: &'static str,
+    },
     /// The agent sends an idempotency key, which is kept this long.
     Key(&'static str),
 }
@@ -131,7 +134,7 @@ impl Contract {
             ToolAnnotations::new().read_only(read_only).destructive(destructive).open_world(self.world == World::Open);
         match self.idempotency {
             Idempotency::None | Idempotency::Key(_) => hints,
-            Idempotency::Settles | Idempotency::Natural(_) => hints.idempotent(true),
+            Idempotency::Settles | Idempotency::Natural { .. } => hints.idempotent(true),
         }
     }
 
@@ -213,7 +216,9 @@ impl Idempotency {
     fn to_json(self) -> Value {
         match self {
             Self::None | Self::Settles => json!({ "mode": "none" }),
-            Self::Natural(key_from) => json!({ "mode": "natural", "keyFrom": key_from }),
+            Self::Natural { key_from, valid_until } => {
+                json!({ "mode": "natural", "keyFrom": key_from, "validUntil": valid_until })
+            }
             Self::Key(ttl) => json!({ "mode": "key", "ttl": ttl }),
         }
     }

@@ -51,6 +51,11 @@ impl Demo {
         self
     }
 
+    /// Returns the list of tools, each as JSON.
+    pub fn list(&self) -> Vec<String> {
+        self.tools.iter().filter_map(|demo| serde_json::to_string(&demo.tool).ok()).collect()
+    }
+
     fn data(&self) -> MutexGuard<'_, Data> {
         // A tool completes every change before it can panic, so the data is consistent behind a poisoned lock.
         self.data.lock().unwrap_or_else(PoisonError::into_inner)

@@ -13,6 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use demo::Demo;
 
+/// Test cases for the contracts of the demo server, for `mcpproxy policy test`.
+pub const CASES: &str = include_str!("../../../docs/demo-cases.yaml");
+
 /// Serves standard input and output. Boxed, so that the server is compiled here and not in the program.
 pub fn serve_standard(demo: Demo) -> Pin<Box<dyn Future<Output = Result<(), DemoError>> + Send>> {
     Box::pin(serve_io(demo, tokio::io::stdin(), tokio::io::stdout()))

@@ -3,10 +3,12 @@
 pub(crate) mod data;
 mod export;
 mod files;
+mod legal;
 mod mail;
 mod newsletter;
 mod payments;
 mod people;
+mod planning;
 mod preview;
 mod segment;
 mod vault;
@@ -29,10 +31,12 @@ use crate::failure::{Code, Failure};
 use crate::tools::data::Data;
 
 pub(crate) use files::{File, Link, Share};
+pub(crate) use legal::{Document, Role};
 pub(crate) use mail::{Draft, Email};
 pub(crate) use newsletter::Campaign;
 pub(crate) use payments::{Account, Payee};
 pub(crate) use people::{Contact, Revision, User};
+pub(crate) use planning::{CalendarEvent, ProjectStatus};
 pub(crate) use workspace::{Article, Project, Reminder, Task, TaskStatus};
 
 type Run = Box<dyn Fn(&mut Data, JsonObject, Timestamp) -> Result<Value, Failure> + Send + Sync>;
@@ -53,6 +57,8 @@ pub(crate) fn all() -> Vec<DemoTool> {
     tools.extend(files::tools());
     tools.extend(export::tools());
     tools.extend(payments::tools());
+    tools.extend(planning::tools());
+    tools.extend(legal::tools());
     tools.extend(vault::tools());
     tools.sort_by_key(|demo| demo.contract.risk);
     tools

@@ -147,15 +147,23 @@ async fn risk_decides_who_may_call_and_hints_agree_with_the_operation() {
             "update_task_status: medium write alone none none",
             "create_draft: medium write alone none none",
             "create_download_link: medium write alone none natural",
+            "generate_summary: medium write alone none none",
             "update_customer_data: high write asks none none",
             "share_file_link: high write asks none none",
+            "change_project_status: high write asks none none",
+            "invite_calendar_attendee: high write asks none none",
             "delete_user: critical destructive asks supported none",
             "emails.send_external: critical destructive asks none key",
             "emails.bulk_send: critical destructive asks required key",
             "bulk_export: critical write asks supported none",
             "execute_payment: critical destructive asks none key",
+            "change_permissions: critical destructive asks none none",
+            "send_contract: critical destructive asks none key",
             "export_full_database_without_approval: forbidden write asks none none",
             "read_private_key: forbidden read asks none none",
+            "read_password: forbidden read asks none none",
+            "read_raw_access_token: forbidden read asks none none",
+            "disable_audit_log: forbidden destructive asks none none",
         ]
     );
 }
@@ -196,7 +204,7 @@ async fn the_contract_of_external_mail_is_the_one_of_the_guide() {
         })
     );
     let found = find(&client, "create_download_link").await;
-    let natural = json!({ "mode": "natural", "keyFrom": ["fileId", "expiresAt"] });
+    let natural = json!({ "mode": "natural", "keyFrom": ["fileId", "expiresAt"], "validUntil": "/expiresAt" });
     assert_eq!(contract(&found)["idempotency"], natural);
     let found = find(&client, "emails.bulk_send").await;
     assert_eq!(contract(&found)["dryRun"], json!({ "mode": "required", "parameter": "dryRun" }));

@@ -76,15 +76,23 @@ async fn every_tool_says_what_it_does_to_the_world() {
             ("update_task_status", false, false, false),
             ("create_draft", false, false, false),
             ("create_download_link", false, false, false),
+            ("generate_summary", false, false, false),
             ("update_customer_data", false, false, false),
             ("share_file_link", false, false, true),
+            ("change_project_status", false, false, false),
+            ("invite_calendar_attendee", false, false, true),
             ("delete_user", false, true, false),
             ("emails.send_external", false, true, true),
             ("emails.bulk_send", false, true, true),
             ("bulk_export", false, false, false),
             ("execute_payment", false, true, true),
+            ("change_permissions", false, true, false),
+            ("send_contract", false, true, true),
             ("export_full_database_without_approval", false, false, false),
             ("read_private_key", true, false, false),
+            ("read_password", true, false, false),
+            ("read_raw_access_token", true, false, false),
+            ("disable_audit_log", false, true, false),
         ]
     );
 }

@@ -158,7 +158,7 @@ fn call() -> (Agent, Intent, Clock) {
     let reason = Some(Untrusted::new("list what is open"));
     // Noon on a Monday.
     let clock = Clock { now_ms: 1_704_110_400_000, utc_offset_s: 3600 };
-    (agent, Intent { variant: Variant::Read, sensitivity: None, reason }, clock)
+    (agent, Intent { variant: Variant::Read, is_declared: true, sensitivity: None, reason }, clock)
 }
 
 fn catalog(size: usize) -> Catalog {

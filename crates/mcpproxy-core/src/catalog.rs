@@ -25,8 +25,10 @@
 //! policies ──┘      └─────▶ forbidden() ─▶ operators only
 //! ```
 
+mod offer_changes;
 mod offered;
 pub(crate) mod parameters;
+mod schemas;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -40,6 +42,7 @@ use crate::policy::{Policies, Subject, ToolPolicies};
 use crate::schema::{Problem, Schema};
 use crate::{Digest, Hints, RiskLevel, Scope, ServerName, ToolName, Variant};
 
+pub use offer_changes::{OfferChanges, ToolChange};
 pub use offered::{Offer, Offered, SchemaMistake, ToolError};
 use parameters::Parameters;
 
@@ -72,6 +75,8 @@ pub struct Tool {
     /// Compiled on first use: most tools are listed and never called.
     input: OnceLock<Option<Schema>>,
     output: OnceLock<Option<Schema>>,
+    /// Made for the first call of the tool. Every record has it.
+    contract_digest: OnceLock<(Digest, String)>,
     /// Made by the first search that finds the tool.
     brief: OnceLock<Brief>,
 }
@@ -101,6 +106,11 @@ impl Catalog {
     pub fn resolve(&self, name: &ToolName) -> Option<&Arc<Tool>> {
         let shelf = self.shelves.get(name.server())?;
         shelf.tools.get(*shelf.by_name.get(name.tool())?)
+    }
+
+    /// Returns the policies that the tools were made with.
+    pub fn policies(&self) -> &Arc<Policies> {
+        &self.policies
     }
 
     pub fn has_server(&self, server: &ServerName) -> bool {
@@ -198,8 +208,17 @@ impl Shelf {
 impl Tool {
     fn new(offered: Arc<Offered>, contract: Arc<Effective>, policies: &Policies) -> Self {
         let (name, hints) = (offered.name.clone(), offered.hints);
-        let (input, output, brief) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let mut tool = Self { name, hints, offered, contract, policies: None, input, output, brief };
+        let mut tool = Self {
+            name,
+            hints,
+            offered,
+            contract,
+            policies: None,
+            input: OnceLock::new(),
+            output: OnceLock::new(),
+            contract_digest: OnceLock::new(),
+            brief: OnceLock::new(),
+        };
         tool.policies = policies.for_tool(tool.subject());
         tool
     }
@@ -260,9 +279,21 @@ impl Tool {
         Digest::of(canonical(&self.offered.json).as_bytes())
     }
 
-    /// Returns a hash of the effective contract, without source locations. Computed on demand, as `pin`.
+    /// Returns a hash of the effective contract, without source locations.
     pub fn contract_digest(&self) -> Digest {
-        self.contract.digest()
+        self.digest_and_text().0
+    }
+
+    /// Returns the same hash in hexadecimal.
+    pub fn contract_digest_text(&self) -> &str {
+        &self.digest_and_text().1
+    }
+
+    fn digest_and_text(&self) -> &(Digest, String) {
+        self.contract_digest.get_or_init(|| {
+            let digest = self.contract.digest();
+            (digest, digest.to_string())
+        })
     }
 
     fn own_schema(&self, field: &str) -> Option<Schema> {

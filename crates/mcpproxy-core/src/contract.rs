@@ -26,8 +26,13 @@ pub(crate) use effective::asks;
 pub use effective::{Need, Source, Sourced};
 pub(crate) use fields::FIELDS;
 pub use fields::{Contract, Effective};
+pub(crate) use files::draft_line;
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
 pub use format::schema;
+
+/// The start of the line that marks a contract file as a draft. Operators remove the line after they have reviewed the
+/// file. Until then, users read its fields as "draft, not reviewed".
+pub const DRAFT_MARKER: &str = "# DRAFT";
 
 /// The key in a tool's `_meta` that holds the server's contract.
 pub const META_KEY: &str = "mcp-first/contract";
@@ -55,19 +60,30 @@ impl<T> Written<T> {
     }
 }
 
-/// The values of `confirmation`, from the weakest to the strictest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// `confirmation`: when a user has to approve a call. From the weakest to the strictest.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Confirmation {
     None,
+    /// A user approves the call if its arguments match this schema.
+    When(Arc<Schema>),
     Required,
 }
 
 impl Confirmation {
-    pub(crate) const ALL: [Self; 2] = [Self::None, Self::Required];
+    /// Returns how strict the value is. Two conditions are equally strict, because nobody can compare schemas.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::When(_) => 1,
+            Self::Required => 2,
+        }
+    }
 
-    pub(crate) fn as_str(self) -> &'static str {
+    /// Names the value in a message.
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::When(_) => "{ when: … }",
             Self::Required => "required",
         }
     }
@@ -96,6 +112,8 @@ pub enum Idempotency {
     Natural {
         key_from: Vec<String>,
         ttl: Duration,
+        /// A JSON pointer to the time at which a result stops being valid.
+        valid_until: Option<String>,
     },
     /// The agent sends an idempotency key, which is kept this long.
     Key {

@@ -32,6 +32,7 @@ mod checks;
 mod claim;
 mod dry_run;
 mod explain;
+mod ruling;
 #[cfg(test)]
 mod tests;
 
@@ -48,10 +49,11 @@ use crate::{Agent, ApprovalRef};
 
 pub use approval_request::{ApprovalRequest, NotCovered, StandingApproval};
 pub use call::{Call, Warning};
-pub use checks::{may_be_read_on_trust, may_run_unasked};
-pub use claim::{Claim, Repeat};
+pub use checks::{may_be_read_on_trust, may_run_unasked, needs_contract, needs_under};
+pub use claim::{Answered, Claim, Repeat, Replay, ValidUntil};
 pub use dry_run::{DRY_RUN_FRESH_MS, Preview};
 pub use explain::{Explanation, Finding, Verdict, explain};
+pub use ruling::Ruling;
 
 use checks::{Candidate, Found, Stop};
 
@@ -158,7 +160,10 @@ pub fn decide(
     match (stop, mode, native_dry_run) {
         (Some(Stop::Deny(denial)), _, _) => Decision::Deny(denial),
         (Some(Stop::Ask(need)), _, _) => Decision::Ask(ApprovalRequest { call, need }),
-        (Some(Stop::Repeat(claim)), _, _) => Decision::Repeat(Repeat { tool: call.tool, intent: call.intent, claim }),
+        (Some(Stop::Repeat(claim)), _, _) => {
+            let Call { tool, intent, arguments, attached, .. } = call;
+            Decision::Repeat(Repeat { tool, intent, arguments, attached, claim })
+        }
         (None, Mode::Real, _) => allow(call, Mode::Real, moment),
         (None, Mode::DryRun, Some(arguments)) => {
             call.arguments = arguments;

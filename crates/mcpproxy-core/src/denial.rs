@@ -4,7 +4,7 @@
 //!
 //! - [`Denial::code`]: a stable code from the table in `error_code.rs`. Agents match on it, so it never changes.
 //! - [`Denial::message`]: a sentence for the agent, in `denial/message.rs`. It names the tool or parameter to use next,
-//!   because agents correct themselves by it.
+//!   because agents correct themselves by it. [`Denial::message_in`] names the parameters of a direct call.
 //! - [`Denial::details`]: the same facts as JSON, in `denial/details.rs`. `mcpproxy call` words a refusal for a person from code and details, and
 //!   never shows the agent's sentence.
 //!
@@ -77,7 +77,8 @@ pub enum Denial {
     NoSuchTool {
         name: ToolName,
         missing: Missing,
-        suggestions: Vec<ToolName>,
+        /// Names of similar tools, as the agent calls them.
+        suggestions: Vec<String>,
     },
     ServerMismatch {
         tool: ToolName,
@@ -130,10 +131,11 @@ pub enum Denial {
         tool: ToolName,
         is_natural: bool,
     },
-    /// The call was sent before under the same idempotency key, and its result was lost.
+    /// The call was sent before under the same idempotency key, and may have had an effect.
     OutcomeUnknown {
         tool: ToolName,
         record: String,
+        first: FirstOutcome,
     },
     DryRunRequired {
         tool: ToolName,
@@ -165,6 +167,24 @@ pub enum Denial {
     TooManyApprovals {
         most: u32,
     },
+}
+
+/// The end of a first call whose repeat is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstOutcome {
+    /// No result arrived.
+    Lost,
+    /// The server answered with an error that does not prove that nothing happened.
+    Failed,
+}
+
+/// The place of the gateway's own parameters in a call, such as `intent` and `dry_run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterPlace {
+    /// Among the parameters of `call_tool_*`.
+    Arguments,
+    /// In `_meta` of a direct call, as `mcpproxy/intent`.
+    Meta,
 }
 
 /// The next step after an unknown parameter.
@@ -266,46 +286,6 @@ impl Denial {
             Self::ApprovalArgsMismatch => ErrorCode::ApprovalArgsMismatch,
             Self::ApprovalStale => ErrorCode::ApprovalStale,
             Self::TooManyApprovals { .. } => ErrorCode::TooManyApprovals,
-        }
-    }
-
-    /// Returns true if the agent named a tool that exists for it. Only then may the record be counted under the tool's name.
-    pub fn names_known_tool(&self) -> bool {
-        match self {
-            Self::UnknownField { .. }
-            | Self::BadField { .. }
-            | Self::InvalidToolName(_)
-            | Self::AmbiguousToolName { .. }
-            | Self::InvalidArgs(_)
-            | Self::InvalidIntent(_)
-            | Self::InvalidOperationType(_)
-            | Self::InvalidSensitivity(_)
-            | Self::ReasonTooLong
-            | Self::InvalidIdempotencyKey
-            | Self::NoSuchApproval
-            | Self::MissingIntent(_)
-            | Self::MissingOperationType
-            | Self::IntentMismatch { .. }
-            | Self::NoSuchTool { .. } => false,
-            Self::ServerMismatch { .. }
-            | Self::ContractMismatch { .. }
-            | Self::Unclassified { .. }
-            | Self::NotGranted { .. }
-            | Self::NotKnownToRead { .. }
-            | Self::MissingPermissions { .. }
-            | Self::PolicyViolation { .. }
-            | Self::InvalidArguments { .. }
-            | Self::IdempotencyConflict { .. }
-            | Self::OutcomeUnknown { .. }
-            | Self::RateLimitExceeded { .. }
-            | Self::DryRunRequired { .. }
-            | Self::ConfirmationRequired { .. }
-            | Self::ApprovalDenied { .. }
-            | Self::ApprovalExpired
-            | Self::ApprovalAlreadyUsed { .. }
-            | Self::ApprovalArgsMismatch
-            | Self::ApprovalStale
-            | Self::TooManyApprovals { .. } => true,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Reads what an agent declares with a call: the variant, and the parameters of `call_tool_*`.
 
 mod mistakes;
+mod written;
 
 use crate::denial::{Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
 use crate::json::{self, Members, canonical, members, string_value};
@@ -9,6 +10,7 @@ use crate::settings::TwoKey;
 use crate::{ApprovalId, Attached, Digest, ToolName, Untrusted, Variant};
 
 pub use mistakes::{Understood, understand};
+pub use written::WrittenIntent;
 
 /// Maximum number of characters of an invalid value that an answer quotes.
 const QUOTE_MAX_CHARS: usize = 64;
@@ -27,6 +29,9 @@ pub struct Declared {
     pub idempotency_key: Option<String>,
     /// The id of the approval that the call is retried with.
     pub approval: Option<ApprovalId>,
+    /// JSON pointers of arguments whose values the activity log masked. Only a replay has any. The schemas cannot judge
+    /// such a value, so a problem there refuses nothing.
+    pub masked: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     pub variant: Variant,
+    /// True if the agent named the operation itself. Otherwise, the variant stands for it.
+    pub is_declared: bool,
     pub sensitivity: Option<Sensitivity>,
     pub reason: Option<Untrusted>,
 }
@@ -69,6 +76,12 @@ const FIELDS: [&str; 10] = [
     "approval_id",
 ];
 const INTENT_FIELDS: [&str; 3] = ["operation_type", "data_sensitivity", "reason"];
+/// The flat and the nested name of each field of the intent, and the most characters that a record keeps of it.
+const FIELDS_OF_INTENT: [(&str, &str, usize); 3] = [
+    ("intent_operation_type", "operation_type", QUOTE_MAX_CHARS),
+    ("intent_data_sensitivity", "data_sensitivity", QUOTE_MAX_CHARS),
+    ("intent_reason", "reason", REASON_MAX_CHARS),
+];
 
 /// Reads the parameters of one of the three variants. `parameters` has passed the strict reader.
 pub fn declare(variant: Variant, parameters: &str, two_key: TwoKey) -> Result<Declared, Denial> {
@@ -93,18 +106,20 @@ pub fn declare_members(variant: Variant, fields: Option<&Members<'_>>, two_key: 
         return Err(Denial::ReasonTooLong);
     }
     second_key(variant, declared, spoken.is_given, two_key)?;
-    let intent = Intent { variant, sensitivity, reason: spoken.reason.map(Untrusted::new) };
+    let (is_declared, reason) = (declared.is_some(), spoken.reason.map(Untrusted::new));
+    let intent = Intent { variant, is_declared, sensitivity, reason };
     let mode = Mode::of(fields)?;
     let idempotency_key = field(fields, "idempotency_key").map(idempotency_key).transpose()?;
     let approval = field(fields, "approval_id").map(approval_id).transpose()?;
-    Ok(Declared { name, intent, arguments, attached: Attached::default(), mode, idempotency_key, approval })
+    let (attached, masked) = (Attached::default(), Vec::new());
+    Ok(Declared { name, intent, arguments, attached, mode, idempotency_key, approval, masked })
 }
 
 impl Declared {
     /// Makes a call without optional parameters.
     pub fn plain(name: ToolName, intent: Intent, arguments: Arguments) -> Self {
-        let attached = Attached::default();
-        Self { name, intent, arguments, attached, mode: Mode::Real, idempotency_key: None, approval: None }
+        let (attached, masked) = (Attached::default(), Vec::new());
+        Self { name, intent, arguments, attached, mode: Mode::Real, idempotency_key: None, approval: None, masked }
     }
 }
 
@@ -178,7 +193,12 @@ fn operation(word: &str) -> Result<Variant, Denial> {
 }
 
 /// Checks the second key: the operation type of the intent must be that of the variant.
-fn second_key(variant: Variant, declared: Option<Variant>, is_given: bool, two_key: TwoKey) -> Result<(), Denial> {
+pub(crate) fn second_key(
+    variant: Variant,
+    declared: Option<Variant>,
+    is_given: bool,
+    two_key: TwoKey,
+) -> Result<(), Denial> {
     match (declared, two_key) {
         (Some(declared), _) if declared != variant => Err(Denial::IntentMismatch { variant, declared }),
         (Some(_), _) | (None, TwoKey::Optional) => Ok(()),
@@ -231,6 +251,8 @@ impl Arguments {
 }
 
 impl Sensitivity {
+    pub const ALL: [Self; 4] = [Self::Public, Self::Internal, Self::Private, Self::Unknown];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -240,11 +262,12 @@ impl Sensitivity {
         }
     }
 
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+
     fn parse(word: &str) -> Result<Self, Denial> {
-        [Self::Public, Self::Internal, Self::Private, Self::Unknown]
-            .into_iter()
-            .find(|level| level.as_str() == word)
-            .ok_or_else(|| Denial::InvalidSensitivity(Untrusted::shortened(word, QUOTE_MAX_CHARS)))
+        Self::from_word(word).ok_or_else(|| Denial::InvalidSensitivity(Untrusted::shortened(word, QUOTE_MAX_CHARS)))
     }
 }
 
@@ -266,7 +289,9 @@ enum FieldsOf {
 
 fn known_fields(fields: &Members<'_>, known: &'static [&'static str], of: FieldsOf) -> Result<(), Denial> {
     let Some((key, _)) = fields.iter().find(|(key, _)| !known.contains(&key.as_ref())) else { return Ok(()) };
-    let hint = match (nearest(key, known.iter().copied()), of) {
+    // Inside `intent`, models repeat the prefix of the flat form: `intent.intent_reason`.
+    let short = key.strip_prefix("intent_").and_then(|short| known.iter().copied().find(|known| *known == short));
+    let hint = match (short.or_else(|| nearest(key, known.iter().copied())), of) {
         (Some(near), _) => FieldHint::Nearest(near),
         (None, FieldsOf::Intent) => FieldHint::Unknown,
         // A model that knows the tool's schema tends to put the tool's arguments beside `name`.
@@ -310,6 +335,18 @@ mod tests {
             r#"{"name":"fx:t","intent":{}}"#,
             "MISSING_OPERATION_TYPE: intent.operation_type is required",
         );
+    }
+
+    #[test]
+    fn the_prefix_of_the_flat_form_is_no_riddle() {
+        let check = |field: &str, expected: &str| {
+            let parameters = format!(r#"{{"name":"fx:t","intent":{{"{field}":"x"}}}}"#);
+            let denial = declare(Variant::Read, &parameters, TwoKey::Optional).unwrap_err();
+            assert_eq!(denial.message(), format!("unknown field \"{field}\"; did you mean \"{expected}\"?"));
+        };
+        check("intent_reason", "reason");
+        check("intent_operation_type", "operation_type");
+        check("intent_data_sensitivity", "data_sensitivity");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod agent;
 mod approval;
 mod attached;
 mod brief;
+pub mod cases;
 mod catalog;
 pub mod contract;
 pub mod decision;
@@ -20,6 +21,7 @@ mod name;
 mod nearest;
 mod outcome;
 pub mod policy;
+pub mod replay;
 pub mod review;
 mod risk;
 pub mod schema;
@@ -33,19 +35,22 @@ pub use agent::{Agent, Scope};
 pub use approval::{Approval, ApprovalId, ApprovalRef, ApprovalState, Assurance, Binding, Digest};
 pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
-pub use catalog::{Catalog, Changed, Offer, Offered, SchemaMistake, Tool, ToolError};
+pub use catalog::{Catalog, Changed, Offer, OfferChanges, Offered, SchemaMistake, Tool, ToolChange, ToolError};
 pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,
 };
 pub use denial::{
-    Approvers, Denial, DeniedBy, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, REASON_MAX_CHARS, Retry, Ticket,
+    Approvers, Denial, DeniedBy, FieldHint, FirstOutcome, IDEMPOTENCY_KEY_MAX_CHARS, Mark, Missing, ParameterPlace,
+    REASON_MAX_CHARS, Retry, Ticket,
 };
 pub use error_code::ErrorCode;
 pub use file::{JSONC, Mistake};
 pub use hidden::{Hidden, Parts, below};
 pub use hints::Hints;
-pub use intent::{Arguments, Declared, Intent, Mode, Sensitivity, Understood, declare, declare_members, understand};
+pub use intent::{
+    Arguments, Declared, Intent, Mode, Sensitivity, Understood, WrittenIntent, declare, declare_members, understand,
+};
 pub use json::canonical;
 pub use limits::Limits;
 pub use mask::{Masked, Pointer, PointerError, mask};

@@ -118,7 +118,8 @@ fn word(text: &str) -> Option<String> {
     is_word.then(|| text.to_owned())
 }
 
-fn structured(result: &str) -> Option<Value> {
+/// Returns the structured part of a result, or the JSON of its only text.
+pub(crate) fn structured(result: &str) -> Option<Value> {
     let fields = members(result)?;
     let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
     match field("structuredContent") {

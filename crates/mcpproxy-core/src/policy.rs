@@ -1,14 +1,13 @@
 //! The operator's policies, in Cedar. A call that passes the other checks is allowed unless a policy forbids it.
 
-pub mod cases;
-mod facts;
+pub(crate) mod facts;
 mod mistake;
 mod read;
 mod scan;
 mod scope;
 #[cfg(test)]
 mod tests;
-mod tool;
+pub(crate) mod tool;
 mod vocabulary;
 mod words;
 
@@ -119,7 +118,7 @@ impl Policies {
         self.for_facts(&Facts::of(tool))
     }
 
-    fn for_facts(&self, facts: &Facts) -> Option<ToolPolicies> {
+    pub(crate) fn for_facts(&self, facts: &Facts) -> Option<ToolPolicies> {
         let groups = facts.groups();
         let groups: Vec<_> = groups.iter().filter_map(|group| self.by_resource.get(group)).map(Arc::clone).collect();
         (!groups.is_empty()).then(|| ToolPolicies::new(groups))

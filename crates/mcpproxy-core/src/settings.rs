@@ -56,12 +56,12 @@ use warning::Warnings;
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
-pub use changes::{Changes, diff};
+pub use changes::{Changes, changed_keys, changed_server_keys, diff};
 pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
 };
-pub use reference::Outside;
+pub use reference::{Outside, Unresolved};
 pub use schema::schema;
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
@@ -86,6 +86,8 @@ pub struct Settings {
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
     pub listen: SocketAddr,
+    /// Offers `/mcp/s/NAME` and `/mcp/direct` beside `/mcp`.
+    pub direct_mode: bool,
     /// Treats clients on this machine without a token as a read-only agent.
     pub allow_anonymous_loopback: bool,
     pub tls_terminated_by_proxy: bool,
@@ -108,6 +110,8 @@ pub struct ServerSettings {
     pub transport: TransportSettings,
     pub call_timeout: Duration,
     pub connect_timeout: Duration,
+    /// The time between two reads of the list of tools. Zero turns this off.
+    pub tools_refresh: Duration,
     pub max_concurrent_calls: usize,
     pub result_limit_bytes: usize,
     /// Environment variables of the gateway that its process gets, besides those that every process gets.
@@ -246,6 +250,7 @@ impl Default for Settings {
             activity: ActivitySettings::default(),
             approvals: ApprovalSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            direct_mode: true,
             allow_anonymous_loopback: false,
             tls_terminated_by_proxy: false,
             allowed_hosts: Vec::new(),
@@ -289,6 +294,7 @@ impl Settings {
 impl ServerSettings {
     pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+    pub const TOOLS_REFRESH: Duration = Duration::from_secs(60);
     pub const MAX_CONCURRENT_CALLS: usize = 32;
     pub const RESULT_LIMIT_BYTES: usize = 10 * 1024 * 1024;
 
@@ -302,6 +308,7 @@ impl ServerSettings {
             transport,
             call_timeout: Self::CALL_TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
+            tools_refresh: Self::TOOLS_REFRESH,
             max_concurrent_calls: Self::MAX_CONCURRENT_CALLS,
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
             env_passthrough: Vec::new(),
@@ -341,16 +348,19 @@ impl Default for IntentSettings {
 fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameClashes) -> Settings {
     let default = Settings::default();
     let passthrough = reader.parsed_list(fields, "env_passthrough", server::parse_passthrough);
+    let tools_refresh = server::read_tools_refresh(reader, fields).unwrap_or(ServerSettings::TOOLS_REFRESH);
+    let surroundings = server::Surroundings { passthrough: &passthrough, tools_refresh, clashes };
     let settings = Settings {
         servers: fields
             .find("mcpServers")
-            .map(|field| server::read_all(reader, field, &server::Surroundings { passthrough: &passthrough, clashes }))
+            .map(|field| server::read_all(reader, field, &surroundings))
             .unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
         listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),
+        direct_mode: reader.boolean_of(fields, "direct_mode").unwrap_or(default.direct_mode),
         allow_anonymous_loopback: reader.boolean_of(fields, "allow_anonymous_loopback").unwrap_or(false),
         tls_terminated_by_proxy: reader.boolean_of(fields, "tls_terminated_by_proxy").unwrap_or(false),
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),

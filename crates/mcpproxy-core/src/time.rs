@@ -4,6 +4,7 @@ use jiff::civil::{DateTime, Time, Weekday, date};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 use jiff::{Error, Timestamp};
+use serde_json::Value;
 
 /// The instant of a call, for policies that ask about the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,29 @@ pub(crate) const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thurs
 /// Formats an instant as RFC 3339: `2026-11-15T03:00:00.000Z`. An instant outside the calendar stays a number.
 pub(crate) fn iso(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |instant| format!("{instant:.3}"))
+}
+
+/// Numbers from here on are milliseconds since 1970, smaller ones seconds. As seconds, this is the year 5138.
+const MILLISECONDS_FROM: f64 = 1e11;
+
+/// Reads an instant of a tool: an RFC 3339 time with its offset, or a number of seconds or milliseconds since 1970,
+/// which may be written as text. `None` if the instant is not certain, such as a date without a time of day.
+pub(crate) fn instant_ms(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(text) => {
+            let text = text.trim();
+            let written = text.parse::<Timestamp>().ok().map(|instant| instant.as_millisecond());
+            written.or_else(|| numbered_ms(text.parse().ok()?))
+        }
+        Value::Number(number) => numbered_ms(number.as_f64()?),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Reads seconds or milliseconds since 1970. A float holds every millisecond of the calendar exactly.
+fn numbered_ms(number: f64) -> Option<i64> {
+    let ms = if number.abs() < MILLISECONDS_FROM { number * 1_000.0 } else { number };
+    ms.is_finite().then(|| ms.round() as i64)
 }
 
 /// Date and time of day at the gateway.
@@ -109,6 +133,43 @@ mod tests {
             "2026-11-15T03:00:00+01:00[Europe/Berlin]",
         ] {
             check(bad, None);
+        }
+    }
+
+    #[test]
+    fn instants_of_tools() {
+        let check = |json: &str, expected: Option<i64>| {
+            assert_eq!(instant_ms(&serde_json::from_str(json).unwrap()), expected, "{json}");
+        };
+        check(r#""1970-01-01T00:00:05Z""#, Some(5_000));
+        check(r#"" 1970-01-01T01:00:05.25+01:00 ""#, Some(5_250));
+        check("5", Some(5_000));
+        check("5.25", Some(5_250));
+        check("-5", Some(-5_000));
+        check("1700000000", Some(1_700_000_000_000));
+        check("1700000000.5", Some(1_700_000_000_500));
+        check("1700000000123", Some(1_700_000_000_123));
+        check("1700000000123.0", Some(1_700_000_000_123));
+        check("99999999999", Some(99_999_999_999_000));
+        check("100000000000", Some(100_000_000_000));
+        check("-99999999999", Some(-99_999_999_999_000));
+        check("-100000000000", Some(-100_000_000_000));
+        check("1e300", Some(i64::MAX));
+        check(r#""1700000000""#, Some(1_700_000_000_000));
+        check(r#""1700000000.5""#, Some(1_700_000_000_500));
+        for unclear in [
+            r#""1970-01-01T00:00:05""#,
+            r#""1970-01-01""#,
+            r#""tomorrow""#,
+            r#""""#,
+            r#""inf""#,
+            r#""nan""#,
+            "null",
+            "true",
+            "[5]",
+            "{}",
+        ] {
+            check(unclear, None);
         }
     }
 

@@ -5,11 +5,8 @@ use mcpproxy_core::json::members;
 use mcpproxy_store::{RecordId, StoreError};
 use serde_json::{Value, json};
 
-use crate::message::{self, INTERNAL_ERROR, RECORD_KEY, Reply, RpcError, field};
+use crate::message::{self, INTERNAL_ERROR, OWN_PREFIX, RECORD_KEY, Reply, RpcError, field};
 use crate::record::warnings_json;
-
-/// Prefix of the gateway's own keys in `_meta`.
-pub(crate) const OWN_PREFIX: &str = "mcpproxy/";
 
 /// Builds a refusal as a result, so that the agent's model reads it and can correct the call. The `mcpproxy/error` key
 /// in `_meta` tells it from an error of the server.

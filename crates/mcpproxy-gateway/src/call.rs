@@ -1,6 +1,6 @@
 //! The path of a tool call. There is no other way to a server's tool.
 //!
-//! [`run`] is the whole path in one function, one line or two per stop:
+//! [`run`] and [`proceed`] are the whole path, one line or two per stop:
 //!
 //! ```text
 //!  1 receive   bytes            → CallRequest        downstream
@@ -14,7 +14,8 @@
 //! ```
 //!
 //! A call that ends early leaves `run` with a [`Stopped`], which [`answer`] turns into a reply and, for a refusal, a
-//! record. So `?` is all that a stop needs to end the call.
+//! record. So `?` is all that a stop needs to end the call. The repeat of a call that left no answer continues with
+//! `proceed`.
 //!
 //! Invariants:
 //!
@@ -51,10 +52,10 @@ use crate::answer::{cancelled, error_result, unrecorded};
 use crate::message::{INVALID_PARAMS, Reply, RpcError};
 use crate::offload::offload;
 use crate::record::{self, RequestedCall};
-use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
 use crate::upstream::{Passage, UpstreamError};
+use claims::Repeated;
 use permitted::PermittedCall;
 use prior_state::CallExtras;
 
@@ -62,6 +63,9 @@ pub(crate) use target::Target;
 
 /// Advice for an agent whose call may have run, although there is no reply.
 const UNKNOWN_OUTCOME: &str = " The server may have run it, so check before you repeat the call.";
+
+/// Rounds in which a call waits for another with the same idempotency key, and gets no answer.
+const REPEATS_MAX: usize = 5;
 
 /// A call as it was received, which is the first stop.
 pub(crate) struct CallRequest<'a> {
@@ -86,7 +90,7 @@ enum Stopped {
     /// The answer is known without asking the server.
     Answered(Reply),
     /// An earlier call with the same idempotency key was sent. Its answer is given again.
-    Repeated(Box<Repeat>),
+    Repeated(Box<Repeated>),
     /// The store failed, so nothing was sent.
     Unrecorded(StoreError),
 }
@@ -106,11 +110,23 @@ pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request:
 async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, Stopped> {
     let (state, agent) = (incoming.state, incoming.agent);
     // 2 declare: the parameters become an intent and the exact arguments.
-    let mut declared = target.declare(&incoming.snapshot)?;
+    let mut declared = target.declare(&incoming.snapshot, &agent.identity)?;
     // 3 resolve: the name becomes a tool, or nothing.
     let tool = incoming.resolve(&declared).await?;
-    // 4 decide: allow, ask a user, preview, repeat or deny.
+    // The parameters for the gateway itself leave the call.
     let extras = CallExtras::take(state, agent, &mut declared, &mut incoming.passage).await?;
+    proceed(incoming, declared, tool, extras).await
+}
+
+/// Decides on a declared call and makes it.
+async fn proceed(
+    incoming: &mut Incoming<'_>,
+    declared: Declared,
+    tool: Option<Arc<Tool>>,
+    extras: CallExtras,
+) -> Result<Reply, Stopped> {
+    let (state, agent) = (incoming.state, incoming.agent);
+    // 4 decide: allow, ask a user, preview, repeat or deny.
     let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
     // 5 approve: a user's approval becomes a permit, decided on the newest snapshot.
     let (permit, approved_by) = match decision {
@@ -121,7 +137,7 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
             (approved.permit, approved.by)
         }
         Decision::Preview(preview) => return Ok(Box::pin(dry_run::preview(state, agent, &preview)).await),
-        Decision::Repeat(repeat) => return Err(Stopped::Repeated(Box::new(repeat))),
+        Decision::Repeat(repeat) => return Err(Stopped::Repeated(Box::new(Repeated { repeat, extras }))),
         Decision::Deny(denial) => return Err(denial.into()),
     };
     // 6 open: no record, no call.
@@ -138,17 +154,15 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
 impl Incoming<'_> {
     /// Finds the tool of a call. If the server was never reached, its tools are unknown, but they may exist. Such a
     /// call ends with the server's state.
-    async fn resolve(&mut self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
+    async fn resolve(&self, declared: &Declared) -> Result<Option<Arc<Tool>>, Stopped> {
         let (snapshot, agent) = (&self.snapshot, &self.agent.identity);
         let tool = snapshot.catalog.resolve(&declared.name);
-        self.requested.resolved(tool, declared, &snapshot.catalog, agent);
         if tool.is_some() || !agent.scope.sees(declared.name.server()) {
             return Ok(tool.cloned());
         }
         let Some(server) = snapshot.unreached(declared.name.server()) else { return Ok(None) };
         let error = server.unavailable();
-        let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
-        let record = record::of_unavailable(declared, &error, agent, self.agent.client.as_deref(), &sensitive);
+        let record = record::of_unavailable(declared, &error, self.agent, snapshot);
         let record = Box::pin(record::note(&self.state.ledger, record)).await;
         Err(Stopped::Answered(failed(&declared.name, &error, record)))
     }
@@ -166,12 +180,22 @@ impl Incoming<'_> {
         Ok(offload(size, || decide(inputs, &self.agent.identity, declared, tool, moment)))
     }
 
-    /// Answers a call that was not sent.
-    async fn end(&self, stopped: Stopped) -> Reply {
+    /// Answers a call that was not sent. A repeat of a call that left no answer is decided again, and may be sent.
+    async fn end(&mut self, mut stopped: Stopped) -> Reply {
+        for _ in 0..REPEATS_MAX {
+            let Stopped::Repeated(repeated) = stopped else { break };
+            match self.repeat(*repeated).await {
+                Ok(reply) => return reply,
+                Err(again) => stopped = again,
+            }
+        }
         match stopped {
             Stopped::Denied(denial) => self.refuse(&denial).await,
             Stopped::Answered(reply) => reply,
-            Stopped::Repeated(repeat) => self.repeat(&repeat).await,
+            Stopped::Repeated(repeated) => {
+                let Repeat { tool, intent, .. } = &repeated.repeat;
+                claims::nothing_to_share(self.state, self.agent, tool, intent).await
+            }
             Stopped::Unrecorded(error) => unrecorded(&error),
         }
     }
@@ -179,15 +203,16 @@ impl Incoming<'_> {
     /// Records a refusal and words it. A malformed call gets a JSON-RPC error, because its client is at fault. Any
     /// other refusal is a result that the agent's model reads and can act on.
     async fn refuse(&self, denial: &Denial) -> Reply {
-        let agent = self.agent;
-        let record =
-            record::of_denial(denial, &agent.identity, agent.client.as_deref(), &self.requested, &self.snapshot);
+        let named = self.agent.endpoint_mode.named(denial);
+        let denial: &Denial = &named;
+        let record = record::of_denial(denial, self.agent, &self.requested, &self.snapshot);
         let record = record::note(&self.state.ledger, record).await;
+        let place = self.agent.endpoint_mode.parameters();
+        let (message, details) = (denial.message_in(place), denial.details_in(place));
         if denial.is_malformed() {
-            let error = RpcError::new(INVALID_PARAMS, denial.message()).with_data(&denial.details());
-            return Err(error.with_record_if(record));
+            return Err(RpcError::new(INVALID_PARAMS, message).with_data(&details).with_record_if(record));
         }
-        Ok(error_result(denial.code(), &denial.message(), &denial.details(), record))
+        Ok(error_result(denial.code(), &message, &details, record))
     }
 }
 
@@ -208,10 +233,10 @@ pub(crate) async fn refuse_unknown(
     state: &SharedState,
     agent: &ConnectedAgent,
     name: &str,
-    arguments: &str,
+    requested: RequestedCall<'_>,
     error: RpcError,
 ) -> Reply {
-    let record = record::of_unknown(name, arguments, &error.message, agent, &state.snapshot.load());
+    let record = record::of_unknown(name, &requested, &error.message, agent, &state.snapshot.load());
     let record = record::note(&state.ledger, record).await;
     Err(error.with_record_if(record))
 }

@@ -29,11 +29,12 @@ pub enum GatewayEvent {
 pub struct ReloadSummary {
     pub added: Vec<ServerName>,
     pub removed: Vec<ServerName>,
-    pub changed: Vec<ServerName>,
+    /// Servers with their keys that changed: `fx (url, include_tools)`.
+    pub changed: Vec<String>,
     pub contracts: bool,
     pub policies: bool,
-    /// Settings other than servers.
-    pub other_settings: bool,
+    /// Settings other than servers that changed, such as `contracts.unclassified allow → deny`.
+    pub other_settings: Vec<String>,
     /// Keys whose new value takes effect only after a restart.
     pub restart_needed: Vec<&'static str>,
 }
@@ -43,16 +44,19 @@ impl fmt::Display for ReloadSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { added, removed, changed, contracts, policies, other_settings, restart_needed } = self;
         let mut parts = Vec::new();
-        for (word, names) in [("added", added), ("removed", removed), ("changed", changed)] {
+        let names = |names: &[ServerName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (word, names) in [("added", names(added)), ("removed", names(removed)), ("changed", changed.clone())] {
             if !names.is_empty() {
-                let names: Vec<&str> = names.iter().map(ServerName::as_str).collect();
                 parts.push(format!("{word} {}", names.join(", ")));
             }
         }
-        for (word, is_changed) in [("contracts", contracts), ("policies", policies), ("settings", other_settings)] {
+        for (word, is_changed) in [("contracts", contracts), ("policies", policies)] {
             if *is_changed {
                 parts.push(word.to_owned());
             }
+        }
+        if !other_settings.is_empty() {
+            parts.push(format!("settings {}", other_settings.join(", ")));
         }
         if !restart_needed.is_empty() {
             parts.push(format!("restart to apply {}", restart_needed.join(", ")));

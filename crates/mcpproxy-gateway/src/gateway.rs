@@ -3,30 +3,36 @@
 mod contracts;
 mod counts;
 mod servers;
+mod tool_changes;
 mod tools;
+mod what_if;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcpproxy_core::settings::{Changes, Settings, diff};
+use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
 use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
+use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
 use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
+use crate::tool_lists::ToolLists;
 use crate::upstream::sweep;
 use counts::ToolCounts;
 use servers::{Servers, changed_lists};
+use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use tools::{ExplainError, Reasons, SearchResults};
+pub use what_if::{ReplayError, WhatIf};
 
 /// A handle on the running gateway. Clones refer to the same gateway.
 #[derive(Clone)]
@@ -35,6 +41,7 @@ pub struct Gateway {
     servers: Arc<Servers>,
     base_url: Arc<str>,
     reload_error: Arc<Mutex<Option<String>>>,
+    replays: Arc<Replays>,
 }
 
 pub struct Options {
@@ -43,6 +50,8 @@ pub struct Options {
     pub ledger: Ledger,
     /// Folder for the servers' logs.
     pub logs: PathBuf,
+    /// Folder for the tools that each server listed last.
+    pub tools: PathBuf,
     /// Start of links for users, unless the settings name another: `http://localhost:8080`.
     pub base_url: String,
     /// The program and arguments that run the demo server on standard input and output.
@@ -52,7 +61,7 @@ pub struct Options {
 impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, base_url, demo_command } = options;
+        let Options { files, store, ledger, logs, tools, base_url, demo_command } = options;
         let left_behind = sweep(&logs);
         if left_behind > 0 {
             tracing::warn!(count = left_behind, "stopped server processes that an earlier gateway left behind");
@@ -62,8 +71,11 @@ impl Gateway {
             Approvals::new(store.clone(), ledger.clone(), &settings.approvals, link_base(&settings, &base_url));
         let snapshot = Snapshot::build(files.clone(), Default::default(), None);
         let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot));
-        let servers = Servers::new(Arc::clone(&state), files, logs, demo_command.into());
-        let gateway = Self { state, servers, base_url: base_url.into(), reload_error: Arc::default() };
+        let lists = ToolLists::new(tools);
+        let replays = Arc::new(Replays::new(lists.clone()));
+        let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into());
+        let (base_url, reload_error) = (base_url.into(), Arc::default());
+        let gateway = Self { state, servers, base_url, reload_error, replays };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
@@ -96,6 +108,10 @@ impl Gateway {
         let two_key = settings.intent.two_key;
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));
+        if old.direct_mode && !settings.direct_mode {
+            self.state.sessions.close_direct();
+            self.state.listeners.end_direct();
+        }
         // A listener that looks at once sees the new snapshot.
         self.state.events.send(GatewayEvent::Reloaded(summary));
         for name in changes.added.iter().chain(&changes.changed) {
@@ -113,11 +129,18 @@ impl Gateway {
             }
         }
         let after = self.state.snapshot.load_full();
+        if before.settings.contracts != after.settings.contracts {
+            // Tools that need a contract first are not listed under their own names.
+            for name in after.offers.keys() {
+                listeners.list_changed(name, ListKind::Tools);
+            }
+        }
         for (name, kind) in changed_lists(&before, &after) {
             listeners.list_changed(&name, kind);
         }
+        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after) };
         let ledger = self.state.ledger.clone();
-        tokio::spawn(async move { record::note_settings(&ledger, Ok(changed)).await });
+        tokio::spawn(async move { record::note_settings(&ledger, Ok(reload)).await });
     }
 
     /// Records that new settings are invalid. The previous settings remain active, and [`Self::reload_error`] says why.
@@ -235,6 +258,11 @@ impl Gateway {
         self.servers.running_calls()
     }
 
+    /// Watches the number of calls that wait for the answer of another with the same idempotency key.
+    pub fn sharing(&self) -> watch::Receiver<usize> {
+        self.state.sharing.subscribe()
+    }
+
     /// Ends sessions and servers, then finishes the log and closes the store.
     pub async fn stop(&self) {
         self.state.stopping.cancel();
@@ -262,14 +290,20 @@ pub enum NotRestarted {
 /// Sums up what new files change.
 fn summary(before: &Snapshot, files: &Files, changes: &Changes) -> ReloadSummary {
     let Changes { added, removed, changed, restart_needed } = changes.clone();
-    let without_servers = |settings: &Settings| Settings { servers: Vec::new(), ..settings.clone() };
+    let find =
+        |settings: &Settings, name: &ServerName| settings.servers.iter().find(|server| server.name == *name).cloned();
+    let with_keys = |name: ServerName| {
+        let (old, new) = (find(&before.settings, &name), find(&files.settings, &name));
+        let keys = old.zip(new).map(|(old, new)| changed_server_keys(&old, &new)).unwrap_or_default();
+        if keys.is_empty() { name.to_string() } else { format!("{name} ({})", keys.join(", ")) }
+    };
     ReloadSummary {
         added,
         removed,
-        changed,
+        changed: changed.into_iter().map(with_keys).collect(),
         contracts: !Arc::ptr_eq(&before.contracts, &files.contracts),
         policies: !Arc::ptr_eq(&before.policies, &files.policies),
-        other_settings: without_servers(&before.settings) != without_servers(&files.settings),
+        other_settings: changed_keys(&before.settings, &files.settings),
         restart_needed,
     }
 }

@@ -11,6 +11,7 @@
 //! | `approvals` | approval requests, standing approvals, notifications |
 //! | `views` | tools and contracts as JSON for agents and operators |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
+//! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners |
 //! | `sensitive`, `headers`, `event_stream`, `events`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
@@ -19,6 +20,7 @@ mod agents;
 mod answer;
 mod approvals;
 mod call;
+mod contract_changes;
 mod crash;
 mod downstream;
 mod event_stream;
@@ -30,10 +32,12 @@ mod offload;
 mod protocol;
 mod record;
 mod reloader;
+mod replay;
 mod sensitive;
 mod snapshot;
 mod state;
 mod status;
+mod tool_lists;
 mod upstream;
 mod views;
 
@@ -45,9 +49,13 @@ pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
 pub use gateway::{
-    DraftError, ExplainError, Gateway, Lint, NotRestarted, Options, PolicyResult, Reasons, SearchResults, version,
+    DraftError, ExplainError, Gateway, Lint, NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults,
+    WhatIf, version,
 };
 pub use headers::header_value;
+pub use offload::aside;
 pub use reloader::{ReloadRequests, Reloaded, Reloader};
+pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
+pub use tool_lists::ToolLists;

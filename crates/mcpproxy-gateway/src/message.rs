@@ -38,6 +38,11 @@ pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// Prefix of the gateway's own keys in `_meta`. They are for this hop only: no server gets an agent's, and no agent a
+/// server's.
+pub(crate) const OWN_PREFIX: &str = "mcpproxy/";
+/// Key in `_meta` for the intent of a direct call.
+pub(crate) const INTENT_KEY: &str = "mcpproxy/intent";
 /// Key of the activity record's id: in `_meta` of a result, in `data` of an error.
 pub(crate) const RECORD_KEY: &str = "mcpproxy/record";
 

@@ -1,20 +1,26 @@
 //! Builds the records of the activity log: calls, refusals, servers, settings.
 
+mod metadata;
+
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mcpproxy_core::json::{quote, string_value};
+use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::{
-    Agent, ApprovalRef, Catalog, Declared, Denial, Intent, Permit, RiskLevel, ServerName, Tool, ToolName, Warning,
+    ApprovalRef, Declared, Denial, Intent, ParameterPlace, Permit, RiskLevel, ServerName, Tool, ToolName, Variant,
+    Warning, WrittenIntent,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, WaitFor};
 
 use crate::agents::ConnectedAgent;
-use crate::message::{member, with_members};
+use crate::contract_changes::Reload;
+use crate::message::{INTENT_KEY, member};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 use crate::upstream::UpstreamError;
+use metadata::{Metadata, NamedContract};
+
+pub(crate) use metadata::{DRY_RUN, REPLAYED_FROM};
 
 /// Code of a call to a forbidden tool.
 const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
@@ -52,93 +58,108 @@ pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
     }
 }
 
-/// Builds the record of a call that starts.
-pub(crate) fn of_permit(permit: &Permit, agent: &Agent, client: Option<&str>, sensitive: &Sensitive) -> NewRecord {
+/// Builds the record of a call that starts. The contract's `auditEvent` is not in it: nothing has happened yet.
+pub(crate) fn of_permit(permit: &Permit, agent: &ConnectedAgent, sensitive: &Sensitive) -> NewRecord {
     let tool = permit.tool();
-    let event = tool.contract.audit_event.as_ref().map(|event| event.value.as_str());
-    let mut metadata = metadata(permit.intent(), Some(permit.is_verified()), permit.warnings(), event);
-    let word = permit.approval().map(|word| match word {
+    let approval = permit.approval().map(|approval| match approval {
         ApprovalRef::Approval(id) => ("approval_id", quote(id.as_str())),
         ApprovalRef::StandingApproval(id) => ("grant_id", quote(id)),
     });
-    let dry_run = permit.is_dry_run().then(|| ("dry_run", "\"server\"".to_owned()));
+    let dry_run = permit.is_dry_run().then(|| (DRY_RUN, "\"server\"".to_owned()));
     let claim = permit.claim().map(|claim| ("idempotency_key", quote(&claim.key)));
-    for (name, value) in word.into_iter().chain(dry_run).chain(claim) {
-        metadata = with_members(&metadata, &[(name, &value)]);
+    let mut metadata = Metadata::of_call(permit.intent(), agent, &NamedContract::of_tool(tool));
+    metadata.add("intent_verified", if permit.is_verified() { "true" } else { "false" });
+    if !permit.warnings().is_empty() {
+        metadata.add("warnings", &warnings_json(permit.warnings()));
+    }
+    for (name, value) in approval.into_iter().chain(dry_run).chain(claim) {
+        metadata.add(name, &value);
     }
     NewRecord {
-        metadata,
         status: Status::Started,
         args: Some(sensitive.arguments(permit.arguments().as_str())),
-        ..of_tool(tool, permit.intent(), agent, client)
+        ..with_tool(tool, permit.intent(), agent, metadata)
     }
 }
 
 /// Builds the record of a call that succeeded without being sent.
-pub(crate) fn of_tool(tool: &Tool, intent: &Intent, agent: &Agent, client: Option<&str>) -> NewRecord {
+pub(crate) fn of_tool(tool: &Tool, intent: &Intent, agent: &ConnectedAgent) -> NewRecord {
+    with_tool(tool, intent, agent, Metadata::of_call(intent, agent, &NamedContract::of_tool(tool)))
+}
+
+fn with_tool(tool: &Tool, intent: &Intent, agent: &ConnectedAgent, metadata: Metadata) -> NewRecord {
     NewRecord {
-        agent: Some(agent.name.clone()),
-        client: client.map(str::to_owned),
+        agent: Some(agent.identity.name.clone()),
+        client: agent.client.clone(),
         server: Some(tool.name.server().to_string()),
         tool: Some(tool.name.tool().to_owned()),
         is_known_tool: true,
         intent_type: Some(intent.variant),
         risk: tool.contract.risk(),
-        metadata: metadata(intent, None, &[], None),
+        metadata: metadata.finish(),
         ..blank(Kind::Call, Status::Success)
     }
 }
 
-/// Builds the record of a call whose server was never reached.
+/// Builds the record of a call whose server was never reached. Of its contract, only the operator's part is known.
 pub(crate) fn of_unavailable(
     declared: &Declared,
     error: &UpstreamError,
-    agent: &Agent,
-    client: Option<&str>,
-    sensitive: &Sensitive,
+    agent: &ConnectedAgent,
+    snapshot: &Snapshot,
 ) -> NewRecord {
+    let contract = snapshot.written_contract(&declared.name);
+    let sensitive = Sensitive::new(snapshot.sensitive(&declared.name), "{}");
     NewRecord {
-        agent: Some(agent.name.clone()),
-        client: client.map(str::to_owned),
+        agent: Some(agent.identity.name.clone()),
+        client: agent.client.clone(),
         server: Some(declared.name.server().to_string()),
         tool: Some(declared.name.tool().to_owned()),
         intent_type: Some(declared.intent.variant),
         code: Some(error.code().to_owned()),
         message: Some(error.to_string()),
-        metadata: metadata(&declared.intent, None, &[], None),
+        metadata: Metadata::of_call(&declared.intent, agent, &NamedContract::new(&contract)).finish(),
         args: Some(sensitive.arguments(declared.arguments.as_str())),
         ..blank(Kind::Call, Status::Error)
     }
 }
 
-/// Builds the record of a refused call.
+/// Builds the record of a refused call. It says what the agent declared, even if that is the reason for the refusal.
 pub(crate) fn of_denial(
     denial: &Denial,
-    agent: &Agent,
-    client: Option<&str>,
+    agent: &ConnectedAgent,
     requested: &RequestedCall<'_>,
     snapshot: &Snapshot,
 ) -> NewRecord {
     let name = requested.name();
-    let (server, tool) = name.as_deref().map_or((None, None), |name| match name.split_once(':') {
+    let (server, tool_name) = name.as_deref().map_or((None, None), |name| match name.split_once(':') {
         Some((server, tool)) => (Some(server.to_owned()), Some(tool.to_owned())),
         None => (None, Some(name.to_owned())),
     });
-    let contract = requested.tool.as_ref().map(|tool| &tool.contract);
-    let risk = contract.and_then(|contract| contract.risk());
-    let intent = requested.intent.as_ref();
+    // The tool, even if the call was refused before it was looked up. A tool that the agent may not see is not counted.
+    let visible = name.as_deref().and_then(|name| ToolName::parse(name).ok());
+    let visible = visible.filter(|name| agent.identity.scope.sees(name.server()));
+    let tool = visible.as_ref().and_then(|name| snapshot.catalog.resolve(name));
+    let is_missing = matches!(denial, Denial::NoSuchTool { .. });
+    let forbidden = visible.as_ref().filter(|name| is_missing && snapshot.catalog.is_forbidden(name));
+    let is_forbidden = forbidden.is_some();
+    let forbidden = forbidden.and_then(|name| snapshot.catalog.forbidden().find(|tool| tool.name == *name));
+    let contract = tool.or(forbidden).map(|tool| NamedContract::of_tool(tool));
+    let place = agent.endpoint_mode.parameters();
+    let declared = requested.declared(place);
+    let variant = requested.variant.or_else(|| tool.map(|tool| tool.call_with()));
     NewRecord {
-        agent: Some(agent.name.clone()),
-        client: client.map(str::to_owned),
+        agent: Some(agent.identity.name.clone()),
+        client: agent.client.clone(),
         server,
-        tool,
-        is_known_tool: denial.names_known_tool(),
-        intent_type: intent.map(|intent| intent.variant),
-        risk: if requested.is_forbidden { Some(RiskLevel::Forbidden) } else { risk },
+        tool: tool_name,
+        is_known_tool: tool.is_some(),
+        intent_type: declared.operation().or(variant),
+        risk: if is_forbidden { Some(RiskLevel::Forbidden) } else { tool.and_then(|tool| tool.contract.risk()) },
         // The agent learns only that there is no such tool. The log says what it tried.
-        code: Some(if requested.is_forbidden { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
-        message: Some(denial.message()),
-        metadata: intent.map_or_else(|| "{}".to_owned(), |intent| metadata(intent, None, &[], None)),
+        code: Some(if is_forbidden { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
+        message: Some(denial.message_in(place)),
+        metadata: Metadata::of_refusal(&declared, variant, agent, contract.as_ref()).finish(),
         args: Some(requested.payload(snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
@@ -147,48 +168,44 @@ pub(crate) fn of_denial(
 /// Builds the record of a `tools/call` for a name that is not offered.
 pub(crate) fn of_unknown(
     name: &str,
-    arguments: &str,
+    requested: &RequestedCall<'_>,
     message: &str,
     agent: &ConnectedAgent,
     snapshot: &Snapshot,
 ) -> NewRecord {
+    let declared = requested.declared(agent.endpoint_mode.parameters());
     NewRecord {
         agent: Some(agent.identity.name.clone()),
         client: agent.client.clone(),
         tool: Some(name.to_owned()),
+        intent_type: declared.operation(),
         code: Some("tool_not_found".to_owned()),
         message: Some(message.to_owned()),
-        args: Some(parameters(Some(name), arguments, snapshot)),
+        metadata: Metadata::of_refusal(&declared, None, agent, None).finish(),
+        args: Some(parameters(Some(name), requested.arguments, snapshot)),
         ..blank(Kind::Refusal, Status::Refused)
     }
 }
 
 /// A call as the agent requested it, for the record of a refusal.
 pub(crate) struct RequestedCall<'a> {
-    /// The intent, as far as it could be read.
-    pub(crate) intent: Option<Intent>,
+    /// The variant that the agent used. `None` for a direct call, whose tool decides.
+    pub(crate) variant: Option<Variant>,
     /// The tool of a direct call, which is not among the arguments.
     pub(crate) direct: Option<ToolName>,
     pub(crate) arguments: &'a str,
-    /// The tool, if the agent may see it.
-    pub(crate) tool: Option<Arc<Tool>>,
-    /// True if the name is that of a forbidden tool.
-    pub(crate) is_forbidden: bool,
+    /// The `_meta` of a direct call, which has its intent. Otherwise the intent is among the arguments.
+    pub(crate) meta: Option<&'a str>,
 }
 
 impl<'a> RequestedCall<'a> {
-    pub(crate) fn of(arguments: &'a str) -> Self {
-        Self { intent: None, direct: None, arguments, tool: None, is_forbidden: false }
-    }
-
-    /// Adds the result of resolving the name.
-    pub(crate) fn resolved(&mut self, tool: Option<&Arc<Tool>>, declared: &Declared, catalog: &Catalog, agent: &Agent) {
-        if self.direct.is_none() || tool.is_some() {
-            self.intent = Some(declared.intent.clone());
-        }
-        let sees = agent.scope.sees(declared.name.server());
-        self.tool = tool.filter(|_| sees).cloned();
-        self.is_forbidden = tool.is_none() && sees && catalog.is_forbidden(&declared.name);
+    /// Reads the intent that the agent declared, as far as it can be read.
+    fn declared(&self, place: ParameterPlace) -> WrittenIntent {
+        let declared = match place {
+            ParameterPlace::Arguments => members(self.arguments).map(|fields| WrittenIntent::of_parameters(&fields)),
+            ParameterPlace::Meta => self.meta.and_then(|meta| member(meta, INTENT_KEY)).map(WrittenIntent::of_value),
+        };
+        declared.unwrap_or_default()
     }
 
     fn name(&self) -> Option<Cow<'_, str>> {
@@ -225,40 +242,30 @@ pub(crate) async fn note_server(ledger: &Ledger, server: &ServerName, failure: O
         .await;
 }
 
-/// Records a reload: the changes, or the reason why the new files are invalid.
-pub(crate) async fn note_settings(ledger: &Ledger, outcome: Result<String, String>) {
-    let (status, message) = match outcome {
-        Ok(changed) => (Status::Success, format!("reloaded: {changed}")),
-        Err(reason) => (Status::Error, reason),
+/// Records that the tools of a connected server cannot be read again. The previous list remains in force.
+pub(crate) async fn note_unread_tools(ledger: &Ledger, server: &ServerName, reason: &str) {
+    let record = NewRecord {
+        server: Some(server.to_string()),
+        code: Some("tools_refresh_failed".to_owned()),
+        message: Some(format!("could not read the tools again: {reason}")),
+        ..blank(Kind::Server, Status::Error)
     };
-    note(ledger, NewRecord { message: Some(message), ..blank(Kind::Settings, status) }).await;
+    note(ledger, record).await;
+}
+
+/// Records a reload: the changes, or the reason why the new files are invalid.
+pub(crate) async fn note_settings(ledger: &Ledger, outcome: Result<Reload, String>) {
+    let (status, message, metadata) = match outcome {
+        Ok(reload) => (Status::Success, reload.message(), reload.metadata()),
+        Err(reason) => (Status::Error, reason, "{}".to_owned()),
+    };
+    note(ledger, NewRecord { message: Some(message), metadata, ..blank(Kind::Settings, status) }).await;
 }
 
 /// Writes a record that nothing depends on. Returns its id.
 pub(crate) async fn note(ledger: &Ledger, record: NewRecord) -> Option<RecordId> {
     let noted = ledger.append(record, WaitFor::Queue).await;
     noted.inspect_err(|error| tracing::debug!(%error, "could not write to the activity log")).ok()
-}
-
-fn metadata(intent: &Intent, is_verified: Option<bool>, warnings: &[Warning], audit_event: Option<&str>) -> String {
-    let mut text = format!("{{\"intent\":{{\"operation_type\":\"{}\"", intent.variant);
-    if let Some(sensitivity) = intent.sensitivity {
-        text.push_str(&format!(",\"data_sensitivity\":\"{}\"", sensitivity.as_str()));
-    }
-    if let Some(reason) = &intent.reason {
-        text.push_str(&format!(",\"reason\":{}", quote(reason.for_json())));
-    }
-    text.push_str(&format!("}},\"tool_variant\":\"{}\"", intent.variant.tool()));
-    if let Some(is_verified) = is_verified {
-        text.push_str(&format!(",\"intent_verified\":{is_verified}"));
-    }
-    if !warnings.is_empty() {
-        text.push_str(&format!(",\"warnings\":{}", warnings_json(warnings)));
-    }
-    if let Some(audit_event) = audit_event {
-        text.push_str(&format!(",\"audit_event\":{}", quote(audit_event)));
-    }
-    text + "}"
 }
 
 pub(crate) fn warnings_json(warnings: &[Warning]) -> String {

@@ -28,11 +28,11 @@ use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mcpproxy_core::contract::Contracts;
+use mcpproxy_core::contract::{Contracts, Effective};
 use mcpproxy_core::decision::DecisionInputs;
 use mcpproxy_core::policy::{Clock, Policies};
 use mcpproxy_core::settings::Settings;
-use mcpproxy_core::{Catalog, Index, Pointer, ServerName, ToolName};
+use mcpproxy_core::{Catalog, Hints, Index, Pointer, ServerName, ToolName};
 
 use crate::sensitive;
 use crate::upstream::{Offers, Server};
@@ -89,10 +89,9 @@ impl Snapshot {
 
     /// Returns the time, and the UTC offset that policies may ask for. Without policies the time zone is not read.
     pub(crate) fn clock(&self) -> Clock {
-        static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
         let now = Timestamp::now();
         let now_ms = now.as_millisecond();
-        let utc_offset_s = if self.policies.is_empty() { 0 } else { TIME_ZONE.to_offset(now).seconds() };
+        let utc_offset_s = if self.policies.is_empty() { 0 } else { utc_offset_s(now) };
         Clock { now_ms, utc_offset_s }
     }
 
@@ -104,6 +103,11 @@ impl Snapshot {
         }
         let written = self.contracts.matching(name).into_iter().find_map(|contract| contract.sensitive.as_ref());
         written.map(|places| places.value.iter().map(|place| place.pointer.clone()).collect()).unwrap_or_default()
+    }
+
+    /// Returns the operator's part of a contract, for a tool whose server was never reached.
+    pub(crate) fn written_contract(&self, name: &ToolName) -> Effective {
+        Effective::of(&self.contracts.matching(name), None, Hints::default())
     }
 
     /// Returns the sensitive fields of every tool that a name from an agent may mean. A name without a server may mean
@@ -128,4 +132,10 @@ impl Snapshot {
     pub(crate) fn unreached(&self, name: &ServerName) -> Option<&Arc<Server>> {
         self.servers.get(name).filter(|server| self.awaits_tools(name) && !server.is_connected())
     }
+}
+
+/// Returns the UTC offset of this machine at a time, for policies that ask about hours.
+pub(crate) fn utc_offset_s(time: Timestamp) -> i32 {
+    static TIME_ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+    TIME_ZONE.to_offset(time).seconds()
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use mcpproxy_core::{Limits, ServerName};
 use mcpproxy_store::{Ledger, Store};
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache};
@@ -37,6 +37,8 @@ pub(crate) struct SharedState {
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
     pub(crate) events: Events,
+    /// Number of calls that wait for the answer of another with the same idempotency key.
+    pub(crate) sharing: watch::Sender<usize>,
     /// Cancelled when the gateway stops. Ends the streams on which agents only listen.
     pub(crate) stopping: CancellationToken,
     news: ServerNews,
@@ -62,6 +64,7 @@ impl SharedState {
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),
             events: Events::default(),
+            sharing: watch::channel(0).0,
             stopping: CancellationToken::new(),
             news: ServerNews::default(),
             approvals,

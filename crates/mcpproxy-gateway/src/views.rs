@@ -5,24 +5,25 @@ mod no_match;
 mod search;
 
 use mcpproxy_core::json::quote;
+use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Keep, SearchHit, SearchResult, Tool};
 
 use crate::message::object;
-use contract::{annotations, needs};
+use contract::{needs_of, shown_annotations};
 use no_match::Reader;
 
 pub(crate) use search::{Detail, answer};
 
 /// Describes a tool with the server's full description, as raw JSON.
-pub(crate) fn described(tool: &Tool) -> String {
+pub(crate) fn described(settings: &Settings, tool: &Tool) -> String {
     let schema = tool.offered.field("inputSchema").unwrap_or("{}");
-    let parts = parts(tool, tool.offered.description.for_json(), annotations(tool), schema.to_owned());
+    let parts = parts(settings, tool, tool.offered.description.for_json(), shown_annotations(tool), schema.to_owned());
     object(parts.iter().map(|(key, value)| (*key, value.as_str())))
 }
 
 /// Describes a search hit in brief, as raw JSON.
-pub(crate) fn brief_hit(hit: &SearchHit) -> String {
-    search::entry(hit, search::Form::Brief(Keep::Meaning), Detail::Brief)
+pub(crate) fn brief_hit(settings: &Settings, hit: &SearchHit) -> String {
+    search::entry(settings, hit, search::Form::Brief(Keep::Meaning), Detail::Brief)
 }
 
 /// Explains to an operator why a search found nothing, or only guesses.
@@ -32,7 +33,13 @@ pub(crate) fn note_for_operator(found: &SearchResult) -> Option<String> {
 }
 
 /// Returns the members that every description of a tool has, as raw JSON.
-fn parts(tool: &Tool, description: &str, annotations: String, schema: String) -> Vec<(&'static str, String)> {
+fn parts(
+    settings: &Settings,
+    tool: &Tool,
+    description: &str,
+    annotations: String,
+    schema: String,
+) -> Vec<(&'static str, String)> {
     vec![
         ("name", quote(&tool.name.to_string())),
         ("server", quote(tool.name.server().as_str())),
@@ -40,7 +47,7 @@ fn parts(tool: &Tool, description: &str, annotations: String, schema: String) ->
         ("annotations", annotations),
         ("call_with", quote(tool.call_with().tool())),
         ("risk_level", tool.contract.risk().map_or_else(|| "null".to_owned(), |risk| quote(risk.as_str()))),
-        ("needs", needs(tool)),
+        ("needs", needs_of(settings.contracts, tool)),
         ("inputSchema", schema),
     ]
 }

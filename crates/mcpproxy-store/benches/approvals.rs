@@ -204,7 +204,8 @@ async fn make_calls(ledger: Ledger, task: u64, has_key: bool) {
                 .expect("written")
                 .written()
                 .expect("won");
-            let finish = Step::FinishClaim { agent, tool, key, answer: "{\"content\":[]}".to_owned() };
+            let finish =
+                Step::FinishClaim { agent, tool, key, answer: "{\"content\":[]}".to_owned(), expires_ms: None };
             ledger.close_with(open, end, WaitFor::Queue, vec![finish]).await.expect("written");
         } else {
             let open = ledger.open(record, WaitFor::Disk).await.expect("written");

@@ -1,6 +1,7 @@
 //! The activity log: records are appended to a hash chain, signed, listed, verified, exported and removed.
 
 pub(crate) mod bundle;
+pub(crate) mod calls;
 pub(crate) mod checkpoint;
 mod copies;
 pub(crate) mod damage;

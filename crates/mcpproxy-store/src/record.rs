@@ -1,6 +1,7 @@
 //! A record of the activity log: as it is passed in, as it ends, and as it is read back.
 
 pub(crate) mod id;
+pub(crate) mod mark;
 pub(crate) mod payload;
 
 use mcpproxy_core::{RiskLevel, Untrusted, Variant, mask};

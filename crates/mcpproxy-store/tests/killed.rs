@@ -75,7 +75,7 @@ async fn a_killed_process_leaves_no_half_of_anything(place: &Place) {
             assert!(calls.insert(record), "round {round}: two approvals for {record}");
             let status = *found.get(&record).expect("a consumed approval has its record");
             let key = approval.id.as_str();
-            let claim = store.find_claim("local", "mail:send", key, 0).await.unwrap().expect("and its claim");
+            let claim = store.find_claim("local", "mail:send", key).await.unwrap().expect("and its claim");
             assert_eq!((claim.record, claim.status), (record, status));
             let expected = match status {
                 Status::Success => Some(key.to_owned()),
@@ -219,7 +219,7 @@ async fn approvals_without_end(ledger: Ledger, caller: u64) {
         let open = ledger.open_if(record, steps).await.unwrap().written().unwrap();
         let opened = open.id();
         println!("opened {opened}");
-        let finish = Step::FinishClaim { agent, tool, answer: key.clone(), key };
+        let finish = Step::FinishClaim { agent, tool, answer: key.clone(), key, expires_ms: None };
         ledger.close_with(open, success(), WaitFor::Disk, vec![finish]).await.unwrap();
         println!("closed {opened}");
     }

@@ -11,7 +11,7 @@
 mod common;
 
 use common::{Place, call, payload, success};
-use mcpproxy_core::{RiskLevel, Untrusted, Variant};
+use mcpproxy_core::{RiskLevel, Sensitivity, Untrusted, Variant};
 use mcpproxy_store::{
     Cursor, Filter, Kind, LIMIT_MAX, Ledger, NewRecord, Record, SCAN_MAX, Status, Store, StoreError, WaitFor,
 };
@@ -29,6 +29,16 @@ on_both!(
     payloads_come_in_the_order_they_were_asked_for,
 );
 
+/// Metadata with each of the facts that filters know, and one that quotes them all.
+const METADATA: [&str; 6] = [
+    "{}",
+    r#"{"intent":{"operation_type":"read","data_sensitivity":"private"}}"#,
+    r#"{"category":"a \"b\""}"#,
+    r#"{"dry_run":"server"}"#,
+    r#"{"replayed_from":"01X"}"#,
+    r#"{"reason":"\"data_sensitivity\":\"private\",\"dry_run\":\"server\",\"replayed_from\":\"01X\""}"#,
+];
+
 /// Returns a record whose fields vary independently, so that filters meet all combinations.
 fn record(n: u32) -> NewRecord {
     let word = |prefix: &str, of: u32| Some(format!("{prefix}{}", n % of));
@@ -43,6 +53,7 @@ fn record(n: u32) -> NewRecord {
         tool: word("tool", 4),
         intent_type: [Some(Variant::Read), Some(Variant::Write), Some(Variant::Destructive), None][n as usize % 4],
         risk: RiskLevel::ALL.get(n as usize % 8).copied(),
+        metadata: METADATA.get(n as usize % 9).copied().unwrap_or("{}").to_owned(),
         args: None,
         ..call(n)
     }
@@ -69,6 +80,10 @@ fn matches(filter: &Filter, n: u32) -> bool {
         && fits(&filter.tool, record.tool)
         && fits(&filter.agent, record.agent)
         && fits(&filter.risk, record.risk)
+        && fits(&filter.sensitivity, (n % 9 == 1).then_some(Sensitivity::Private))
+        && fits(&filter.category, (n % 9 == 2).then(|| "a \"b\"".to_owned()))
+        && fits(&filter.dry_run, Some(n % 9 == 3))
+        && fits(&filter.replayed, Some(n % 9 == 4))
         && filter.since_ms.is_none_or(|since| record.time_ms >= since)
         && filter.until_ms.is_none_or(|until| record.time_ms <= until)
 }
@@ -99,6 +114,11 @@ fn filters() -> Vec<Filter> {
         |filter| filter.tool = Some("tool3".into()),
         |filter| filter.agent = Some("agent0".into()),
         |filter| filter.risk = Some(RiskLevel::High),
+        |filter| filter.sensitivity = Some(Sensitivity::Private),
+        |filter| filter.category = Some("a \"b\"".into()),
+        |filter| filter.dry_run = Some(true),
+        |filter| filter.dry_run = Some(false),
+        |filter| filter.replayed = Some(true),
         |filter| (filter.since_ms, filter.until_ms) = (Some(BEGIN_MS + 20), Some(BEGIN_MS + 40)),
     ];
     let mut filters = vec![

@@ -103,13 +103,18 @@ async fn a_claim_tells_how_its_call_went(place: &Place) {
     let answer = Some("{\"sent\":\"\0 €\"}".to_owned());
     let finished = StoredClaim { status: Status::Success, answer, ..expected };
     assert_eq!(find_claim(&store, "k").await.unwrap(), finished);
-    for (agent, tool, key, now_ms) in [
-        ("other", "mail:send", "k", T),
-        ("local", "mail:read", "k", T),
-        ("local", "mail:send", "K", T),
-        ("local", "mail:send", "k", EXPIRES),
-    ] {
-        assert_eq!(store.find_claim(agent, tool, key, now_ms).await.unwrap(), None);
+    for (agent, tool, key) in [("other", "mail:send", "k"), ("local", "mail:read", "k"), ("local", "mail:send", "K")] {
+        assert_eq!(store.find_claim(agent, tool, key).await.unwrap(), None);
+    }
+    // An answer can shorten the life of its claim, and never prolong it.
+    for (n, key, ends_ms, expected_ms) in [(3, "k3", T + 5, T + 5), (4, "k4", EXPIRES + 5, EXPIRES)] {
+        let open = ledger.open_if(call(n), vec![take_claim(key)]).await.unwrap().written().unwrap();
+        let mut finish = finish_claim(key, "{}");
+        if let Step::FinishClaim { expires_ms, .. } = &mut finish {
+            *expires_ms = Some(ends_ms);
+        }
+        ledger.close_with(open, success(), WaitFor::Disk, vec![finish]).await.unwrap();
+        assert_eq!(find_claim(&store, key).await.unwrap().expires_ms, expected_ms, "{key}");
     }
     // A call that is running when the gateway stops.
     let _open = ledger.open_if(call(2), vec![take_claim("k2")]).await.unwrap().written().unwrap();

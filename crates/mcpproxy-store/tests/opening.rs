@@ -7,10 +7,11 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use common::asking::{grant, take_steps};
 use common::postgres::Cluster;
 use common::{Place, call, location, success, verified};
 use mcpproxy_core::Scope;
-use mcpproxy_store::{Filter, Ledger, Location, Store, StoreError, WaitFor};
+use mcpproxy_store::{Filter, Ledger, Location, Step, Store, StoreError, WaitFor};
 
 on_both!(
     what_was_stored_is_there_after_a_restart,
@@ -19,6 +20,7 @@ on_both!(
     a_database_without_tables_is_not_for_reading,
     a_reader_writes_nothing,
     a_database_of_the_first_version_goes_on,
+    a_database_of_the_third_version_keeps_its_rows,
     many_may_open_a_new_database_at_once,
     many_processes_may_open_a_new_database_at_once,
 );
@@ -35,7 +37,7 @@ async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
     place.store().await.close().await;
     place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
     let expected = format!(
-        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 3; install a newer mcpproxy",
+        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 4; install a newer mcpproxy",
         place.location
     );
     for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
@@ -79,7 +81,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     place.sql("UPDATE schema_version SET version = 1").await;
     let looking = Store::open_read_only(&place.location).await.err().unwrap();
     let expected = format!(
-        "the database `{}` has schema version 1, but this mcpproxy needs version 3; start the gateway once to upgrade it",
+        "the database `{}` has schema version 1, but this mcpproxy needs version 4; start the gateway once to upgrade it",
         place.location
     );
     assert_eq!(looking.to_string(), expected);
@@ -90,6 +92,39 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     let open = ledger.open_if(call(2), vec![]).await.unwrap().written().unwrap();
     ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     assert_eq!(verified(&store).await, 4);
+}
+
+/// Counts of that version have no mark, and standing approvals no intent.
+async fn a_database_of_the_third_version_keeps_its_rows(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    let create = |n| vec![Step::CreateStandingApproval(Box::new(grant(n)))];
+    take_steps(&ledger, create(1)).await.written().unwrap();
+    let before = store.summary(None, None).await.unwrap();
+    ledger.finish().await.unwrap();
+    store.close().await;
+    place
+        .sql(
+            "ALTER TABLE grants DROP COLUMN intent; \
+             CREATE TABLE old_tallies AS \
+             SELECT hour, chain, kind, status, intent_type, server, tool, risk, step, count FROM tallies; \
+             DROP TABLE tallies; \
+             ALTER TABLE old_tallies RENAME TO tallies; \
+             UPDATE schema_version SET version = 3",
+        )
+        .await;
+    let (store, ledger) = place.open().await;
+    let after = store.summary(None, None).await.unwrap();
+    assert_eq!((after.total, after.by_tool), (before.total, before.by_tool), "what was counted counts as real");
+    let open = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    assert_eq!(store.summary(None, None).await.unwrap().total, before.total + 1);
+    take_steps(&ledger, create(2)).await.written().unwrap();
+    for (id, intent) in [("grant1", None), ("grant2", Some(r#"{"operation_type":"write"}"#))] {
+        let found = store.find_standing_approval(id).await.unwrap().unwrap();
+        assert_eq!(found.intent.as_ref().map(|intent| intent.for_json()), intent, "{id}");
+    }
 }
 
 async fn a_reader_writes_nothing(place: &Place) {

@@ -19,10 +19,12 @@ on_both!(
     a_call_is_counted_while_it_is_open_and_when_it_is_over,
     names_that_agents_make_up_are_not_counted_one_by_one,
     what_is_counted_is_what_is_listed,
+    what_did_not_run_is_counted_apart,
 );
 
 fn count(name: &str, count: u64, errors: u64, refused: u64, p50: Option<u64>, p95: Option<u64>) -> SummaryGroup {
-    SummaryGroup { name: Untrusted::new(name), count, errors, refused, p50_us: p50, p95_us: p95 }
+    let (dry_runs, replayed) = (0, 0);
+    SummaryGroup { name: Untrusted::new(name), count, errors, refused, dry_runs, replayed, p50_us: p50, p95_us: p95 }
 }
 
 async fn nothing_sums_up_to_nothing(place: &Place) {
@@ -174,4 +176,28 @@ async fn what_is_counted_is_what_is_listed(place: &Place) {
 async fn is_within(store: &Store, duration_us: u64) -> Option<bool> {
     let p50_us = store.summary(None, None).await.unwrap().duration.p50_us?;
     Some(p50_us.abs_diff(duration_us) <= duration_us / 16)
+}
+
+/// A dry run and a replayed answer are records, but nothing happened.
+async fn what_did_not_run_is_counted_apart(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let marks = [
+        r#"{"tool_variant":"call_tool_write"}"#,
+        r#"{"tool_variant":"call_tool_write","dry_run":"server"}"#,
+        r#"{"dry_run":"preview"}"#,
+        r#"{"replayed_from":"01X"}"#,
+    ];
+    for (n, metadata) in (0..).zip(marks) {
+        let record = NewRecord { time_ms: BEGIN_MS, metadata: metadata.to_owned(), ..call(n) };
+        let open = ledger.open(record, WaitFor::Disk).await.unwrap();
+        ledger.close(open, Outcome { duration_us: Some(7), ..success() }, WaitFor::Disk).await.unwrap();
+    }
+    let summary = store.summary(None, None).await.unwrap();
+    assert_eq!(summary.total, 4);
+    let by_status: Vec<(String, u64)> =
+        summary.by_status.iter().map(|group| (group.name.for_json().to_owned(), group.count)).collect();
+    let expected = [("dry_run", 2), ("replayed", 1), ("success", 1)];
+    assert_eq!(by_status, expected.map(|(name, count)| (name.to_owned(), count)));
+    let expected = SummaryGroup { dry_runs: 2, replayed: 1, ..count("mail:send", 1, 0, 0, Some(7), Some(7)) };
+    assert_eq!(summary.by_tool, [expected]);
 }

@@ -10,7 +10,6 @@
 //!
 //! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
 
-mod aside;
 mod auth;
 mod diff;
 mod problem;
@@ -43,6 +42,11 @@ pub use server::{HttpServer, Listeners};
 pub mod records {
     pub use crate::wire::csv::{head, head_with_payloads, row, row_with_payloads};
     pub use crate::wire::{Activities, Activity, Summary, WholeActivity};
+}
+
+/// The JSON of a replay, shared with the command line.
+pub mod replays {
+    pub use crate::wire::{Replayed, ReplayedWith};
 }
 
 use crate::auth::identity::AppState;

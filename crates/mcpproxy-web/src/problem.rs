@@ -180,6 +180,9 @@ problems! {
     SETTINGS_INVALID = CONFLICT "settings_invalid"
         "the settings, contracts or policies are invalid"
         hint "fix the file; the previous settings, contracts and policies remain active until then";
+    REPLAY_RUNNING = CONFLICT "replay_running"
+        "another replay is running"
+        hint "wait until it has finished, then try again; a shorter period takes less time";
     STOPPING = SERVICE_UNAVAILABLE "stopping"
         "the gateway is stopping"
         hint "start it again with `mcpproxy serve`";

@@ -68,6 +68,7 @@ impl Fixture {
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),
+            tools: folder.path().join("tools"),
             base_url: "http://localhost:8080".to_owned(),
             demo_command: Vec::new(),
         });

@@ -19,6 +19,7 @@ mod client;
 mod contract;
 pub(crate) mod csv;
 mod explain;
+mod replay;
 mod search;
 mod summary;
 
@@ -41,8 +42,10 @@ pub(crate) use approval::{
     Signed, WholeApproval, state_now,
 };
 pub(crate) use client::Clients;
-pub(crate) use contract::{Contract, Contracts, Draft, Lint};
+pub(crate) use contract::{Contract, ContractDocs, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
+pub(crate) use replay::{ReplayCalls, TriedFile};
+pub use replay::{Replayed, ReplayedWith};
 pub(crate) use search::FoundTools;
 pub use summary::Summary;
 

@@ -12,6 +12,7 @@
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
 //! | `logs/` | standard error of each server |
+//! | `tools/` | the tools that each server listed last, for commands that work without a gateway |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
 //!
 //! The folder has mode 0700 and every secret mode 0600. A secret that other users can read is refused instead of used,
@@ -100,6 +101,11 @@ impl Home {
 
     pub(crate) fn logs(&self) -> PathBuf {
         self.folder.join("logs")
+    }
+
+    /// Returns the folder with the tools that each server listed last.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.folder.join("tools")
     }
 
     pub(crate) fn agent_token(&self) -> PathBuf {

@@ -14,6 +14,7 @@ mod commands;
 mod database;
 mod exit;
 mod home;
+mod known_tools;
 mod operator_files;
 mod runtime;
 mod terminal;

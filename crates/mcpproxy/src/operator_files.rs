@@ -34,6 +34,9 @@ use crate::exit::{Exit, Failure};
 use crate::terminal::output::{line, lines, tell};
 
 use folder::Texts;
+
+/// The first line of a failure about a file that the user named.
+const GIVEN: &str = "invalid file";
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
 
 /// Errors per report. More would not fit into one line of the log.
@@ -120,7 +123,7 @@ pub(crate) fn read_given(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Fai
     let mut files = Vec::new();
     for path in paths {
         let shown = path.display().to_string();
-        let missing = || Failure::new(Exit::BadSettings, format!("{shown}: the file does not exist"));
+        let missing = || Failure::new(Exit::BadSettings, format!("{shown}: the file does not exist")).title(GIVEN);
         let (_, text) = settings_file::read_text(path)?.ok_or_else(missing)?;
         files.push((shown, text));
     }
@@ -208,7 +211,7 @@ pub(crate) fn bad_given(mistakes: &[(String, Mistake)]) -> Failure {
     });
     let more = mistakes.len().saturating_sub(MISTAKES_MAX);
     let lines: Vec<String> = shown.chain((more > 0).then(|| format!("… and {more} more"))).collect();
-    Failure::new(Exit::BadSettings, lines.join("\n"))
+    Failure::new(Exit::BadSettings, lines.join("\n")).title(GIVEN)
 }
 
 /// Returns the path of a file that is named relative to the settings, such as `contracts/mail.yaml`.

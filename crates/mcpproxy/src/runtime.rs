@@ -112,6 +112,7 @@ impl Runtime {
             store: store.clone(),
             ledger: ledger.clone(),
             logs: home.logs(),
+            tools: home.tools(),
             base_url: own_url,
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
         });

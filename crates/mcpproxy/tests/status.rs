@@ -115,7 +115,7 @@ fn a_running_gateway() {
     let text = folder.run(&["status"]);
     for line in [
         "Gateway    ✓ running version ",
-        "Servers    1 ready, 18 tools",
+        "Servers    1 ready, 26 tools",
         "Approvals  none waiting",
         "Log        ✓ writable",
     ] {

@@ -10,7 +10,8 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("mcpproxy-store", &["mcpproxy-core"]),
     ("mcpproxy-core", &[]),
     ("demo-server", &[]),
-    ("bench", &[]),
+    // The benchmark replays recorded calls in its own process.
+    ("bench", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
     ("fuzz", &["mcpproxy-core"]),
     ("xtask", &["mcpproxy-core"]),
 ];

@@ -68,6 +68,7 @@ impl Rig {
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),
+            tools: folder.path().join("tools"),
             base_url: base_url.clone(),
             demo_command: Vec::new(),
         });

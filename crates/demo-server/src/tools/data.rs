@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::failure::{Code, Failure};
 use crate::tools::{
-    Account, Article, Campaign, Contact, Draft, Email, File, Link, Payee, Project, Reminder, Revision, Share, Task,
-    TaskStatus, User,
+    Account, Article, CalendarEvent, Campaign, Contact, Document, Draft, Email, File, Link, Payee, Project,
+    ProjectStatus, Reminder, Revision, Role, Share, Task, TaskStatus, User,
 };
 
 /// The signed-in user. Every call comes from Anna.
@@ -16,9 +16,12 @@ pub(crate) const CURRENT_USER: &str = "u_anna";
 /// Domain of the company. All other addresses are external.
 pub(crate) const OWN_DOMAIN: &str = "acme.example";
 
-const PERMISSIONS: [&str; 21] = [
+const PERMISSIONS: [&str; 28] = [
     "accounts:pay",
+    "audit:disable",
+    "calendar:invite",
     "contacts:read",
+    "contracts:send",
     "customers:write",
     "data:export",
     "database:export",
@@ -30,13 +33,17 @@ const PERMISSIONS: [&str; 21] = [
     "files:share",
     "keys:read",
     "notes:write",
+    "passwords:read",
     "payees:read",
+    "permissions:write",
     "profile:read",
     "projects:read",
+    "projects:write",
     "reminders:write",
     "segments:read",
     "tasks:write",
     "templates:read",
+    "tokens:read",
     "users:delete",
 ];
 
@@ -59,6 +66,11 @@ pub(crate) struct Data {
     pub(crate) links: Vec<Link>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) payees: Vec<Payee>,
+    pub(crate) calendar: Vec<CalendarEvent>,
+    /// Contracts with others.
+    pub(crate) documents: Vec<Document>,
+    /// Roles of users that were changed.
+    pub(crate) roles: BTreeMap<String, Role>,
     /// Permissions of the signed-in user.
     pub(crate) permissions: Vec<String>,
     /// Number of audit events of each kind.
@@ -101,6 +113,9 @@ impl Data {
             links: Vec::new(),
             accounts: vec![Account::new("acc_main", "EUR", 2_500_000), Account::new("acc_petty", "EUR", 5_000)],
             payees: vec![Payee::new("pay_hosting", "Cloudy Hosting"), Payee::new("pay_paper", "Paper & Sons")],
+            calendar: vec![CalendarEvent::new("ev_kickoff", "Kick-off of the website relaunch")],
+            documents: vec![Document::new("ct_nda", "Non-disclosure agreement")],
+            roles: BTreeMap::new(),
             permissions: PERMISSIONS.map(str::to_owned).to_vec(),
             events: BTreeMap::new(),
             last_id: 0,
@@ -197,7 +212,7 @@ fn contact(id: &str, name: &str, email: &str, company: &str) -> Contact {
 }
 
 fn project(id: &str, name: &str, tasks: Vec<Task>) -> Project {
-    Project { id: id.to_owned(), name: name.to_owned(), tasks, notes: Vec::new() }
+    Project { id: id.to_owned(), name: name.to_owned(), status: ProjectStatus::Active, tasks, notes: Vec::new() }
 }
 
 fn task(id: &str, title: &str, status: TaskStatus, assignee: Option<&str>) -> Task {

@@ -33,7 +33,7 @@ const CREATE_LINK: Contract = Contract {
     ],
     audit_event: "file.link.created",
     failures: &[Code::NotFound, Code::InvalidTime, Code::PolicyViolation],
-    idempotency: Idempotency::Natural(&["fileId", "expiresAt"]),
+    idempotency: Idempotency::Natural { key_from: &["fileId", "expiresAt"], valid_until: "/expiresAt" },
     ..Contract::PLAIN
 };
 

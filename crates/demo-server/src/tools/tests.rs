@@ -93,7 +93,17 @@ fn refused() -> Vec<(&'static str, Value, Code)> {
         ("execute_payment", payment("acc_main", 1, "USD"), Code::CurrencyMismatch),
         ("execute_payment", payment("acc_main", 1_000_001, "EUR"), Code::LimitExceeded),
         ("execute_payment", payment("acc_petty", 5_001, "EUR"), Code::InsufficientFunds),
+        ("generate_summary", json!({ "projectId": "p_none" }), Code::NotFound),
+        ("change_project_status", json!({ "projectId": "p_none", "status": "on_hold" }), Code::NotFound),
+        ("invite_calendar_attendee", json!({ "eventId": "ev_none", "email": "a@b.example" }), Code::NotFound),
+        ("invite_calendar_attendee", json!({ "eventId": "ev_kickoff", "email": "priya" }), Code::InvalidRecipient),
+        ("change_permissions", json!({ "userId": "u_nobody", "role": "admin" }), Code::NotFound),
+        ("change_permissions", json!({ "userId": "u_anna", "role": "admin" }), Code::PolicyViolation),
+        ("send_contract", json!({ "contractId": "ct_none", "email": "a@b.example" }), Code::NotFound),
+        ("send_contract", json!({ "contractId": "ct_nda", "email": "priya" }), Code::InvalidRecipient),
         ("read_private_key", json!({ "keyId": "k_none" }), Code::NotFound),
+        ("read_password", json!({ "userId": "u_none" }), Code::NotFound),
+        ("read_raw_access_token", json!({ "userId": "u_none" }), Code::NotFound),
     ]
 }
 
@@ -142,7 +152,9 @@ fn every_declared_failure_happens_and_no_other() {
 /// Arguments that each tool accepts.
 fn valid(name: &str) -> Value {
     match name {
-        "list_projects" | "get_current_user" | "export_full_database_without_approval" => json!({}),
+        "list_projects" | "get_current_user" | "export_full_database_without_approval" | "disable_audit_log" => {
+            json!({})
+        }
         "search_contacts" => json!({ "query": "northwind" }),
         "get_help_article" => json!({ "articleId": "sending-mail" }),
         "create_reminder" => json!({ "text": "x", "remindAt": NOON }),
@@ -157,7 +169,13 @@ fn valid(name: &str) -> Value {
         "bulk_export" => json!({ "dataset": "contacts" }),
         "delete_user" => json!({ "userId": "u_max" }),
         "execute_payment" => payment("acc_main", 1, "EUR"),
+        "generate_summary" => json!({ "projectId": "p_audit" }),
+        "change_project_status" => json!({ "projectId": "p_audit", "status": "on_hold" }),
+        "invite_calendar_attendee" => json!({ "eventId": "ev_kickoff", "email": "a@b.example" }),
+        "change_permissions" => json!({ "userId": "u_max", "role": "admin" }),
+        "send_contract" => json!({ "contractId": "ct_nda", "email": "a@b.example" }),
         "read_private_key" => json!({ "keyId": "k_signing" }),
+        "read_password" | "read_raw_access_token" => json!({ "userId": "u_max" }),
         unknown => panic!("no valid arguments for `{unknown}`"),
     }
 }

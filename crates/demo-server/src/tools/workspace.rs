@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DemoTool, NoArguments, tool};
+use super::{DemoTool, NoArguments, ProjectStatus, tool};
 use crate::contract::{Contract, Idempotency, Operation, Risk};
 use crate::failure::{Code, Failure};
 use crate::tools::data::{Data, check_length, parse_time};
@@ -85,6 +85,9 @@ pub(crate) struct Project {
     pub(crate) id: String,
     /// The project's name.
     pub(crate) name: String,
+    /// The project's status. Absent while the project is active.
+    #[serde(default, skip_serializing_if = "ProjectStatus::is_active")]
+    pub(crate) status: ProjectStatus,
     /// The project's tasks.
     pub(crate) tasks: Vec<Task>,
     /// The project's notes, oldest first.

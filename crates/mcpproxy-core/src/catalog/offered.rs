@@ -82,6 +82,11 @@ impl Offer {
         self.tools.iter()
     }
 
+    /// Returns the tools whose names fit.
+    pub fn only(&self, fits: impl Fn(&str) -> bool) -> Self {
+        Self { tools: self.tools.iter().filter(|tool| fits(tool.name.tool())).map(Arc::clone).collect() }
+    }
+
     pub fn len(&self) -> usize {
         self.tools.len()
     }

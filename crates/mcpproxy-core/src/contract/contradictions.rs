@@ -9,14 +9,15 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
     let level = contract.risk.as_ref().map(|risk| risk.value);
     let alone = contract.autonomous.as_ref();
     let confirmation = contract.confirmation.as_ref();
-    let unconfirmed = confirmation.filter(|confirmation| confirmation.value == Confirmation::None);
+    let weaker = confirmation.filter(|confirmation| confirmation.value != Confirmation::Required);
     match level {
         Some(level @ (RiskLevel::High | RiskLevel::Critical)) => {
             not_alone(reader, alone, level);
-            if let Some(field) = unconfirmed {
+            if let Some(field) = weaker {
                 let message = format!(
-                    "`confirmation: none` contradicts risk level `{}`, which requires a user's approval; remove it, or \
+                    "`confirmation: {}` contradicts risk level `{}`, which requires a user's approval; remove it, or \
                      lower the level",
+                    field.value.word(),
                     level.as_str()
                 );
                 reader.report(field.position(), message);
@@ -27,9 +28,12 @@ pub(super) fn check(reader: &mut Reader<'_>, contract: &Contract) {
             never_called(reader, contract);
         }
         Some(RiskLevel::Low | RiskLevel::Medium) | None => {
-            if let (Some(field), Some(Written { value: false, .. })) = (unconfirmed, alone) {
-                let message = "`confirmation: none` contradicts `autonomousExecution: false`, which requires a user's \
-                               approval; remove one of them";
+            if let (Some(field), Some(Written { value: false, .. })) = (weaker, alone) {
+                let message = format!(
+                    "`confirmation: {}` contradicts `autonomousExecution: false`, which requires a user's approval; remove \
+                     one of them",
+                    field.value.word()
+                );
                 reader.report(field.position(), message);
             }
         }

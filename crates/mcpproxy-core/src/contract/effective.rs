@@ -29,6 +29,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{Confirmation, Contract, DryRun, Effective, StepUp, Written};
 use crate::{Hints, RiskLevel, Variant};
 
@@ -45,6 +47,8 @@ pub enum Source {
     Operator {
         file: Arc<str>,
         line: usize,
+        /// True if the file is still marked as a draft. The gateway enforces it either way.
+        is_draft: bool,
     },
     /// The server's own contract.
     Server,
@@ -59,6 +63,19 @@ pub enum Source {
 impl Source {
     pub fn is_operator(&self) -> bool {
         matches!(self, Self::Operator { .. })
+    }
+
+    /// Returns the source of a field that `contract` has in this line.
+    pub(crate) fn operator(contract: &Contract, line: usize) -> Self {
+        Self::Operator { file: contract.file.clone().unwrap_or_default(), line, is_draft: contract.is_draft }
+    }
+
+    /// Returns file and line, if the operator wrote the value.
+    pub(crate) fn place(&self) -> Option<(Arc<str>, usize)> {
+        match self {
+            Self::Operator { file, line, .. } => Some((Arc::clone(file), *line)),
+            Self::Server | Self::Hints | Self::Level | Self::Default => None,
+        }
     }
 }
 
@@ -103,9 +120,22 @@ impl Effective {
         self.operation.as_ref().is_some_and(|operation| operation.source.is_operator())
     }
 
-    /// Returns true if an agent may not make the call alone.
+    /// Returns true if an agent may make no call alone, whatever its arguments are.
     pub fn asks(&self) -> bool {
         self.confirmation.value == Confirmation::Required || !self.autonomous.value
+    }
+
+    /// Returns true if an agent may not make some calls alone.
+    pub fn may_ask(&self) -> bool {
+        self.confirmation.value != Confirmation::None || !self.autonomous.value
+    }
+
+    /// Returns true if `confirmation` has a condition, and these arguments match it.
+    pub fn asks_by_condition(&self, arguments: &Value) -> bool {
+        match &self.confirmation.value {
+            Confirmation::None | Confirmation::Required => false,
+            Confirmation::When(schema) => schema.may_admit(arguments),
+        }
     }
 
     /// Returns the argument that asks the server itself for a dry run.
@@ -126,7 +156,7 @@ impl Effective {
     fn operator_asks(&self) -> bool {
         let by_level = self.risk.as_ref().is_some_and(|risk| asks(risk.value) && risk.source.is_operator());
         by_level
-            || self.confirmation.value == Confirmation::Required && self.confirmation.source.is_operator()
+            || self.confirmation.value != Confirmation::None && self.confirmation.source.is_operator()
             || !self.autonomous.value && self.autonomous.source.is_operator()
             || self.step_up.value != StepUp::Never && self.step_up.source.is_operator()
     }
@@ -135,7 +165,7 @@ impl Effective {
     pub fn needs(&self) -> Vec<Need> {
         let step_up = !matches!(self.step_up.value, StepUp::Never);
         let dry_run = matches!(self.dry_run.value, DryRun::Required { .. });
-        [(self.asks() || step_up, Need::Confirmation), (step_up, Need::StepUp), (dry_run, Need::DryRun)]
+        [(self.may_ask() || step_up, Need::Confirmation), (step_up, Need::StepUp), (dry_run, Need::DryRun)]
             .into_iter()
             .filter_map(|(is_needed, need)| is_needed.then_some(need))
             .collect()
@@ -159,8 +189,7 @@ impl<'a> Sources<'a> {
     fn operators<T: Clone>(&self, field: impl Fn(&Contract) -> Option<&Written<T>>) -> Option<Sourced<T>> {
         self.operator.iter().find_map(|contract| {
             let written = field(contract)?;
-            let source = Source::Operator { file: contract.file.clone().unwrap_or_default(), line: written.line };
-            Some(Sourced { value: written.value.clone(), source })
+            Some(Sourced { value: written.value.clone(), source: Source::operator(contract, written.line) })
         })
     }
 
@@ -209,7 +238,7 @@ pub(super) fn merge_confirmation(sources: &Sources<'_>) -> Sourced<Confirmation>
     let written = sources.first(|one| one.confirmation.as_ref());
     let floor = |level| if asks(level) { Confirmation::Required } else { Confirmation::None };
     match (written, sources.level().map(floor)) {
-        (Some(written), Some(floor)) if written.value < floor => by_level(floor),
+        (Some(written), Some(floor)) if written.value.rank() < floor.rank() => by_level(floor),
         (Some(written), _) => written,
         (None, Some(floor)) => by_level(floor),
         (None, None) => by_default(Confirmation::None),

@@ -12,7 +12,7 @@ use super::effective::{
     merge_step_up,
 };
 use super::rows::{contract_fields, merged, merged_type};
-use super::values::{self, dry_run, idempotency, rate_limit, schemas, step_up};
+use super::values::{self, confirmation, dry_run, idempotency, rate_limit, schemas, step_up};
 use super::{Confirmation, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp, Written};
 use crate::file::{Author, Fields, Keys, Node, Reader, SourcePosition};
 use crate::schema::Schema;
@@ -79,12 +79,12 @@ contract_fields! {
     }
     confirmation: Confirmation {
         key: "confirmation", also: ["confirm", "confirmationRequired", "requireConfirmation", "requiresConfirmation"],
-        about: "`required`: a user approves every call. `none` is not possible for risk levels `high` and `critical`.",
-        schema: json!({ "enum": Confirmation::ALL.map(Confirmation::as_str) }),
-        read: |reader, node| reader.choice(node, &Confirmation::ALL.map(|one| (one.as_str(), one))),
+        about: "`required`: a user approves every call. An object with `when`: a user approves the calls whose arguments match. For risk levels `high` and `critical`, only `required` is possible.",
+        schema: json!({ "$ref": "#/$defs/confirmation" }),
+        read: confirmation::read,
         merge: always(merge_confirmation),
-        json: |confirmation| confirmation.as_str().into(),
-        digest: "confirmation" => |confirmation| confirmation.as_str().into(),
+        json: confirmation::to_json,
+        digest: "confirmation" => confirmation::digest,
         calls_only: true,
     }
     step_up: StepUp {
@@ -195,6 +195,16 @@ contract_fields! {
         merge: first_or(Vec::new()),
         json: |pointers| values::pointers(pointers),
         digest: "sensitive" => |pointers| values::pointers(pointers),
+        calls_only: false,
+    }
+    version: String {
+        key: "version", also: ["contractVersion"],
+        about: "A version of your own choice, such as `3` or `2026-05`. The record of each call has it, next to the digest of the contract.",
+        schema: values::version_schema(),
+        read: values::version,
+        merge: first(),
+        json: |word| word.as_str().into(),
+        digest: "version" => |word| word.as_str().into(),
         calls_only: false,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Contract, Contracts, ToolPattern, contradictions, fields};
+use super::{Contract, Contracts, DRAFT_MARKER, ToolPattern, contradictions, fields};
 use crate::file::{
     self, Author, FileKind, Format, Keys, Mistake, Mistakes, Node, NodeValue, Reader, SourcePosition, shown,
 };
@@ -37,12 +37,20 @@ pub(super) fn parse(files: &[(String, String)]) -> Result<Contracts, Vec<(String
     Ok(Contracts::new(all.written).with_lines(lines.collect()))
 }
 
+/// Returns the number of the line that marks a file as a draft, counted from 0. A byte order mark before it is ignored,
+/// because the file is read without it.
+pub(crate) fn draft_line(text: &str) -> Option<usize> {
+    text.trim_start_matches('\u{FEFF}').lines().position(|line| line.starts_with(DRAFT_MARKER))
+}
+
 #[derive(Default)]
 struct All {
     written: Vec<(ToolPattern, Arc<Contract>)>,
     /// The file and line in which each pattern was written first.
     first: HashMap<ToolPattern, (Arc<str>, usize)>,
     count: usize,
+    /// True if the file that is being read is marked as a draft.
+    is_draft: bool,
 }
 
 impl All {
@@ -51,6 +59,7 @@ impl All {
             mistakes.add(SourcePosition::START, "larger than 256 KiB; spread the contracts over several files");
             return;
         }
+        self.is_draft = draft_line(text).is_some();
         let documents = file::documents(text, Format::of_name(file), KIND, mistakes);
         for node in documents.iter().flat_map(|document| contracts(document, mistakes)).collect::<Vec<_>>() {
             self.count += 1;
@@ -80,7 +89,8 @@ impl All {
             "the tool that it is for, such as `tool: mail:send` or `tool: mail:*`",
         );
         let pattern = tool.and_then(|node| reader.parsed(node, ToolPattern::parse));
-        let contract = Contract::read(&mut reader, &fields, Some(Arc::clone(file)));
+        let read = Contract::read(&mut reader, &fields, Some(Arc::clone(file)));
+        let contract = Contract { is_draft: self.is_draft, ..read };
         contradictions::check(&mut reader, &contract);
         let (Some(tool), Some(pattern)) = (tool, pattern) else { return };
         if let Some((first_file, line)) = self.first.get(&pattern) {

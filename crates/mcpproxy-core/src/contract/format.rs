@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::values::{self, dry_run, idempotency, rate_limit, step_up};
+use super::values::{self, confirmation, dry_run, idempotency, rate_limit, step_up};
 use super::{CONTRACTS_MAX, fields};
 
 /// Returns the JSON Schema (draft 2020-12) of contract files. It accepts the same keys and words as the parser, which
@@ -20,6 +20,7 @@ pub fn schema() -> Value {
         "$defs": {
             "file": file(),
             "contract": contract(),
+            "confirmation": confirmation::schema(),
             "stepUpAuth": step_up::schema(),
             "idempotency": idempotency::schema(),
             "dryRun": dry_run::schema(),

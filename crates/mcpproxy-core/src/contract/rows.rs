@@ -63,6 +63,8 @@ macro_rules! contract_fields {
         pub struct Contract {
             /// The file of an operator's contract; `None` for a server's.
             pub file: Option<Arc<str>>,
+            /// True if the file is still marked as a draft.
+            pub is_draft: bool,
             $(#[doc = $about] pub $name: Option<Written<$type>>,)*
         }
 
@@ -98,7 +100,7 @@ macro_rules! contract_fields {
         impl Contract {
             /// Reads the fields of a contract. `file` is `None` for a server's.
             pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, file: Option<Arc<str>>) -> Self {
-                Self { file, $($name: written(reader, fields, $key, $read),)* }
+                Self { file, is_draft: false, $($name: written(reader, fields, $key, $read),)* }
             }
 
             /// The fields that the contract has, each with its position in the file.

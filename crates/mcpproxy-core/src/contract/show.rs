@@ -32,9 +32,10 @@ impl Effective {
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Operator { file, line: 0 } => write!(f, "operator, {}", Untrusted::new(file.as_ref()).for_terminal()),
-            Self::Operator { file, line } => {
-                write!(f, "operator, {}:{line}", Untrusted::new(file.as_ref()).for_terminal())
+            Self::Operator { file, line, is_draft } => {
+                let who = if *is_draft { "draft, not reviewed" } else { "operator" };
+                write!(f, "{who}, {}", Untrusted::new(file.as_ref()).for_terminal())?;
+                if *line > 0 { write!(f, ":{line}") } else { Ok(()) }
             }
             Self::Server => f.write_str("server's contract"),
             Self::Hints => f.write_str("server's annotations"),
@@ -69,6 +70,7 @@ mod tests {
     fn full() -> Contract {
         Contract {
             file: Some("contracts/mail.yaml".into()),
+            is_draft: false,
             description: written(Untrusted::new("Sends \u{202E}mail."), 2),
             category: written("communication".to_owned(), 3),
             risk: written(RiskLevel::Critical, 4),
@@ -86,6 +88,7 @@ mod tests {
             dry_run: written(DryRun::Required { parameter: Some("dryRun".to_owned()) }, 16),
             rate_limit: written(RateLimit { calls: 30, per: Duration::from_secs(60) }, 17),
             sensitive: written(vec![Sensitive { text: "/to".to_owned(), pointer: Pointer::parse("/to").unwrap() }], 18),
+            version: written("3".to_owned(), 19),
         }
     }
 
@@ -110,10 +113,11 @@ mod tests {
             "dryRun": {"mode": "required", "parameter": "dryRun"},
             "rateLimit": {"calls": 30, "per": "1m"},
             "sensitive": ["/to"],
+            "version": "3",
         });
         assert_eq!(effective.to_json(), expected);
         let lines: Vec<String> = effective.sources().into_iter().map(|(_, _, source)| source).collect();
-        let expected: Vec<String> = (2..=18).map(|line| format!("operator, contracts/mail.yaml:{line}")).collect();
+        let expected: Vec<String> = (2..=19).map(|line| format!("operator, contracts/mail.yaml:{line}")).collect();
         assert_eq!(lines, expected);
     }
 
@@ -141,5 +145,7 @@ mod tests {
         );
         assert!(told(&Effective::of(&[], None, Hints::default())).is_empty());
         assert_eq!(Source::Default.to_string(), "default");
+        let draft = Source::Operator { file: "contracts/fx.yaml".into(), line: 3, is_draft: true };
+        assert_eq!(draft.to_string(), "draft, not reviewed, contracts/fx.yaml:3");
     }
 }

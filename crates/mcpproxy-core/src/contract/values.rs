@@ -1,5 +1,7 @@
 //! The values of contract fields: how each is read, written as JSON, and described in the JSON Schema.
 
+pub(super) mod condition;
+pub(super) mod confirmation;
 pub(super) mod dry_run;
 pub(super) mod idempotency;
 pub(super) mod rate_limit;
@@ -9,7 +11,7 @@ pub(super) mod step_up;
 use serde_json::{Value, json};
 
 use super::Sensitive;
-use crate::file::{Node, Reader};
+use crate::file::{Node, NodeValue, Reader};
 use crate::{Pointer, Untrusted};
 
 pub(super) const DESCRIPTION_MAX_CHARS: usize = 4000;
@@ -31,6 +33,22 @@ pub(super) fn word(text: &str) -> Result<String, String> {
 
 pub(super) fn word_schema() -> Value {
     json!({ "type": "string", "pattern": format!("^[A-Za-z0-9_.-]{{1,{NAME_MAX_CHARS}}}$") })
+}
+
+/// Reads a version. A whole number is fine, but YAML would read `1.10` as 1.1, so any other number needs quotes.
+pub(super) fn version(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
+    match &node.value {
+        NodeValue::Number(number) if number.is_u64() => Some(number.to_string()),
+        NodeValue::Number(_) => reader.mistake(node.position, "write the version in quotes, such as \"1.10\""),
+        NodeValue::Text(_) => reader.parsed(node, word),
+        NodeValue::Null | NodeValue::Bool(_) | NodeValue::Array(_) | NodeValue::Object(_) | NodeValue::Broken => {
+            reader.wrong_type(node, "string or whole number")
+        }
+    }
+}
+
+pub(super) fn version_schema() -> Value {
+    json!({ "anyOf": [{ "$ref": "#/$defs/word" }, { "type": "integer", "minimum": 0 }] })
 }
 
 pub(super) fn permission(text: &str) -> Result<String, String> {
@@ -90,6 +108,24 @@ pub(super) fn pointers(pointers: &[Sensitive]) -> Value {
 
 pub(super) fn pointer_schema() -> Value {
     json!({ "type": "string", "maxLength": POINTER_MAX_CHARS, "pattern": "^(?:/(?:[^~/]|~[01])*)*$" })
+}
+
+/// Reads a JSON pointer to one value, without `*`.
+pub(super) fn one_place(text: &str) -> Result<String, String> {
+    let Sensitive { text, .. } = sensitive(text)?;
+    if text.is_empty() || text.split('/').any(|segment| segment == "*") {
+        return Err("must point to one value; write a pointer without `*`, such as `/expiresAt`".to_owned());
+    }
+    Ok(text)
+}
+
+pub(super) fn one_place_schema() -> Value {
+    let mut schema = pointer_schema();
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("minLength".to_owned(), 1.into());
+        fields.insert("not".to_owned(), json!({ "pattern": "/\\*(?:/|$)" }));
+    }
+    schema
 }
 
 pub(super) fn list_schema(max: usize, items: Value) -> Value {

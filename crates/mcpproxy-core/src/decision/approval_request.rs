@@ -55,6 +55,8 @@ impl Deref for ApprovalRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ApprovalNeed {
     pub(super) needs_step_up: bool,
+    /// True if the arguments match the condition of `confirmation`.
+    pub(super) by_condition: bool,
     /// True if the setting `contracts.unclassified` requires the approval.
     pub(super) by_setting: bool,
 }
@@ -115,7 +117,9 @@ impl ApprovalRequest {
     /// Returns the call as a repeat of an earlier one, if it has an idempotency key.
     pub fn as_repeat(&self) -> Option<Repeat> {
         let claim = self.call.claim.clone()?;
-        Some(Repeat { tool: Arc::clone(&self.call.tool), intent: self.call.intent.clone(), claim })
+        let Call { tool, intent, arguments, attached, .. } = &self.call;
+        let (arguments, attached) = (arguments.clone(), attached.clone());
+        Some(Repeat { tool: Arc::clone(tool), intent: intent.clone(), arguments, attached, claim })
     }
 
     pub fn needs_step_up(&self) -> bool {
@@ -248,6 +252,9 @@ impl ApprovalRequest {
         if contract.confirmation.value == Confirmation::Required && is_written(&contract.confirmation.source) {
             all.push(format!("confirmation: required ({})", origin(&contract.confirmation.source)));
         }
+        if self.need.by_condition {
+            all.push(format!("confirmation, for these arguments ({})", origin(&contract.confirmation.source)));
+        }
         if !contract.autonomous.value && is_written(&contract.autonomous.source) {
             all.push(format!("autonomousExecution: false ({})", origin(&contract.autonomous.source)));
         }
@@ -268,7 +275,10 @@ impl ApprovalRequest {
 /// Returns the file and line of a contract field, or its author.
 fn origin(source: &Source) -> String {
     match source {
-        Source::Operator { file, line } => format!("{}:{line}", Untrusted::new(file.as_ref()).for_terminal()),
+        Source::Operator { file, line, is_draft } => {
+            let draft = if *is_draft { ", draft, not reviewed" } else { "" };
+            format!("{}:{line}{draft}", Untrusted::new(file.as_ref()).for_terminal())
+        }
         Source::Server | Source::Hints | Source::Level | Source::Default => source.to_string(),
     }
 }

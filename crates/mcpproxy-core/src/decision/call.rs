@@ -62,3 +62,8 @@ pub struct Warning {
     pub code: &'static str,
     pub message: String,
 }
+
+impl Warning {
+    /// The code for a variant that allows more than the tool needs.
+    pub const OVERLY_CAUTIOUS: &'static str = "overly_cautious";
+}

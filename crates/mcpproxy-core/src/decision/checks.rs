@@ -37,13 +37,13 @@ use crate::catalog::Tool;
 use crate::contract::DryRun;
 use crate::denial::Denial;
 use crate::intent::{Arguments, Declared, Mode};
-use crate::settings::Unclassified;
+use crate::settings::{ContractSettings, Unclassified};
 use crate::{Agent, RiskLevel, Variant};
 
 pub use annotations::may_be_read_on_trust;
 pub(super) use rate_limit::take_rate_slot;
 pub(super) use user::asks_by_setting;
-pub use user::may_run_unasked;
+pub use user::{may_run_unasked, needs_under};
 
 /// One check of the decision.
 pub(super) struct CheckRow {
@@ -223,13 +223,18 @@ fn server_annotations_passed(call: CallSummary<'_>) -> String {
 fn contract_operation(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
     let (tool, used) = (candidate.tool()?, candidate.variant());
     let contract = &tool.contract;
-    if !contract.is_classified() && candidate.inputs.contracts.unclassified == Unclassified::Deny {
+    if needs_contract(*candidate.inputs.contracts, tool) {
         return Err(Denial::Unclassified { tool: tool.name.clone() }.into());
     }
     match contract.written_operation {
         Some(right) if used < right => Err(Denial::ContractMismatch { tool: tool.name.clone(), used, right }.into()),
         Some(_) | None => Ok(()),
     }
+}
+
+/// Returns true if no call of this tool is allowed until the operator gives it a risk level.
+pub fn needs_contract(settings: ContractSettings, tool: &Tool) -> bool {
+    !tool.contract.is_classified() && settings.unclassified == Unclassified::Deny
 }
 
 fn contract_operation_passed(call: CallSummary<'_>) -> String {
@@ -299,7 +304,7 @@ fn arguments_fit(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
     let (tool, declared) = (candidate.tool()?, candidate.declared);
     match candidate.mode {
         Mode::Real => {
-            candidate.found.arguments = arguments::validate(tool, &declared.arguments)?;
+            candidate.found.arguments = arguments::validate(tool, &declared.arguments, &declared.masked)?;
             match declared.claim(tool)? {
                 // The first result is returned again. No user is asked twice, and the rate limit does not apply.
                 Some(claim) if candidate.moment.prior.is_repeat => return Err(Stop::Repeat(claim)),
@@ -310,7 +315,7 @@ fn arguments_fit(candidate: &mut Candidate<'_>) -> Result<(), Stop> {
             let native = dry_run::native_arguments(candidate.inputs.contracts, declared, tool);
             candidate.found.native_dry_run = native.filter(|_| candidate.found.missing_permissions.is_empty());
             let sent = candidate.found.native_dry_run.as_ref().unwrap_or(&declared.arguments);
-            candidate.found.arguments = arguments::validate(tool, sent)?;
+            candidate.found.arguments = arguments::validate(tool, sent, &declared.masked)?;
         }
     }
     Ok(())

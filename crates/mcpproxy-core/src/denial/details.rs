@@ -2,11 +2,35 @@
 
 use serde_json::{Value, json};
 
-use super::{Approvers, Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS, Retry, Ticket};
+use super::{Approvers, Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, ParameterPlace, REASON_MAX_CHARS, Retry, Ticket};
 use crate::time::iso;
 use crate::{RiskLevel, ToolName, Untrusted};
 
 impl Denial {
+    /// Does the same for a call with its parameters at this place. Details that show a call to send show a direct one.
+    pub fn details_in(&self, place: ParameterPlace) -> Value {
+        let add = match (place, self) {
+            (ParameterPlace::Meta, Self::MissingIntent(variant) | Self::IntentMismatch { variant, .. }) => {
+                json!({"mcpproxy/intent": {"operation_type": variant.operation()}})
+            }
+            (ParameterPlace::Meta, Self::DryRunRequired { .. }) => json!({"mcpproxy/dry_run": true}),
+            // A direct call names no variant.
+            (ParameterPlace::Meta, Self::ServerMismatch { tool, .. } | Self::ContractMismatch { tool, .. }) => {
+                return json!({"tool": tool.to_string()});
+            }
+            (ParameterPlace::Meta, Self::BadField { field, expected }) => {
+                return json!({"field": place.parameter(field), "expected": expected});
+            }
+            (ParameterPlace::Arguments | ParameterPlace::Meta, _) => return self.details(),
+        };
+        let mut details = self.details();
+        if let Some(fields) = details.as_object_mut() {
+            fields.remove("tool_variant");
+            fields.insert("next".to_owned(), json!({"same_call": true, "add": {"_meta": add}}));
+        }
+        details
+    }
+
     /// Returns the refusal as JSON for programs: `structuredContent.error.details`.
     pub fn details(&self) -> Value {
         match self {
@@ -29,7 +53,6 @@ impl Denial {
                 json!({"tool_variant": variant.tool(), "operation_type": declared.operation()})
             }
             Self::NoSuchTool { name, suggestions, .. } => {
-                let suggestions: Vec<String> = suggestions.iter().map(ToString::to_string).collect();
                 json!({"tool": name.to_string(), "suggestions": suggestions})
             }
             Self::ServerMismatch { tool, used, right, .. } => {
@@ -70,7 +93,7 @@ impl Denial {
             }),
             Self::InvalidIdempotencyKey => json!({"max_characters": IDEMPOTENCY_KEY_MAX_CHARS}),
             Self::IdempotencyConflict { tool, .. } => json!({"tool": tool.to_string()}),
-            Self::OutcomeUnknown { tool, record } => json!({"tool": tool.to_string(), "record": record}),
+            Self::OutcomeUnknown { tool, record, .. } => json!({"tool": tool.to_string(), "record": record}),
             Self::DryRunRequired { tool, next } => json!({"tool": tool.to_string(), "next": next}),
             Self::ConfirmationRequired { tool, risk, needs_step_up, approval } => {
                 confirmation_required(tool, *risk, *needs_step_up, approval.as_deref())

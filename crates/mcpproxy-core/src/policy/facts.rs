@@ -13,17 +13,17 @@ use crate::{Agent, Hints, RiskLevel, Sensitivity, ToolName};
 
 /// A tool as policies see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
-    pub(super) name: ToolName,
-    pub(super) category: String,
-    pub(super) risk: Option<RiskLevel>,
-    pub(super) operation: &'static str,
-    pub(super) permissions: Vec<String>,
-    pub(super) side_effects: Vec<String>,
-    pub(super) needs: Vec<&'static str>,
-    pub(super) audit_event: String,
-    pub(super) has_contract: bool,
-    pub(super) hints: Hints,
+pub(crate) struct Facts {
+    pub(crate) name: ToolName,
+    pub(crate) category: String,
+    pub(crate) risk: Option<RiskLevel>,
+    pub(crate) operation: &'static str,
+    pub(crate) permissions: Vec<String>,
+    pub(crate) side_effects: Vec<String>,
+    pub(crate) needs: Vec<&'static str>,
+    pub(crate) audit_event: String,
+    pub(crate) has_contract: bool,
+    pub(crate) hints: Hints,
 }
 
 impl Facts {

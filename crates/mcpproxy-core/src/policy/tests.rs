@@ -1,7 +1,6 @@
 //! Tests for policies: the calls that they forbid, and the messages for invalid files.
 
 mod bombs;
-mod cases;
 mod laws;
 mod mistakes;
 mod table;
@@ -34,7 +33,7 @@ fn agent(name: &str) -> Agent {
 }
 
 fn intent(variant: Variant) -> Intent {
-    Intent { variant, sensitivity: None, reason: None }
+    Intent { variant, is_declared: true, sensitivity: None, reason: None }
 }
 
 /// Returns the ids of the policies that forbid the call.

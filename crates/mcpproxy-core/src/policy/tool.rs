@@ -42,11 +42,11 @@ impl Outcome {
 
 /// One call as policies see it.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'c> {
-    pub(super) agent: &'c Agent,
-    pub(super) tool: &'c ToolName,
-    pub(super) intent: &'c Intent,
-    pub(super) clock: Clock,
+pub(crate) struct Call<'c> {
+    pub(crate) agent: &'c Agent,
+    pub(crate) tool: &'c ToolName,
+    pub(crate) intent: &'c Intent,
+    pub(crate) clock: Clock,
 }
 
 impl ToolPolicies {
@@ -75,7 +75,7 @@ impl ToolPolicies {
         self.groups.iter().flat_map(|group| group.iter().map(AsRef::as_ref))
     }
 
-    pub(super) fn outcomes(&self, call: Call<'_>, facts: impl Fn() -> Facts) -> Vec<(&Policy, Outcome)> {
+    pub(crate) fn outcomes(&self, call: Call<'_>, facts: impl Fn() -> Facts) -> Vec<(&Policy, Outcome)> {
         let mut found = Vec::new();
         let mut open = Vec::new();
         let mut mentions = Mentions::default();
@@ -159,7 +159,7 @@ fn with_agent<'w>(
     tool.clone().add_entities([agent], None).map(Known::Both).map_err(|error| error.to_string())
 }
 
-pub(super) fn violations(outcomes: Vec<(&Policy, Outcome)>) -> Vec<Violation> {
+pub(crate) fn violations(outcomes: Vec<(&Policy, Outcome)>) -> Vec<Violation> {
     let refusals = outcomes.into_iter().filter(|(_, outcome)| outcome.is_refusal());
     let violation = |(policy, outcome): (&Policy, Outcome)| {
         let message = match outcome {

@@ -1,22 +1,19 @@
 //! Drafts a contract file for a server's tools, which the operator reviews, corrects and puts into effect.
 //!
-//! Everything in the file counts as the operator's words: the approval page shows it as "according to the operator". So
+//! Everything in the file counts as the operator's words: after the review, the approval page shows it as such. So
 //! a sentence that the server wrote never becomes a field of a draft. It is a comment, which the operator can adopt.
 //! Without the field, the page shows the server's sentence as the server's.
 
 use serde_json::Value;
 
-use super::names;
+use super::names::{self, Bulk};
 use super::wild::Wild;
 use super::writer::{self, Notes};
 use crate::catalog::parameters::Parameters;
 use crate::catalog::{Offer, Offered};
-use crate::contract::{Contract, Effective, FIELDS, Source, StepUp, Written};
+use crate::contract::{Confirmation, Contract, DRAFT_MARKER, Effective, FIELDS, Source, StepUp, Written};
 use crate::schema::Schema;
 use crate::{RiskLevel, ServerName, Variant, mask};
-
-/// The first line of a draft. Operators remove it after they have reviewed the file.
-pub const MARKER: &str = "# DRAFT";
 
 /// Common names of arguments that ask for a dry run.
 const DRY_RUNS: [&str; 5] = ["dryRun", "dry_run", "dry-run", "dryrun", "preview"];
@@ -29,7 +26,7 @@ const SAID_BY_SERVER: &str = "  # the server's words";
 /// Drafts a contract file in YAML with one contract per tool. The same offer always gives the same text.
 pub fn draft(server: &ServerName, offer: &Offer) -> String {
     let mut text = format!(
-        "{MARKER}: contracts for the tools of `{server}`, derived from their schemas, annotations and names.\n\
+        "{DRAFT_MARKER}: contracts for the tools of `{server}`, derived from their schemas, annotations and names.\n\
          # A gateway enforces this file as soon as it is in its folder `contracts/`. Review and correct each contract,\n\
          # then remove the first line. `mcpproxy contract lint` checks the contracts that are in force.\n\
          # The server's own sentences are comments, because a user who approves a call would read them as yours.\n"
@@ -134,6 +131,10 @@ fn is_usable(name: &str, own: &Contract) -> bool {
     let schema = match name {
         "inputSchema" => own.input_schema.as_ref().map(|written| &written.value),
         "outputSchema" => own.output_schema.as_ref().map(|written| &written.value.schema),
+        "confirmation" => own.confirmation.as_ref().and_then(|written| match &written.value {
+            Confirmation::When(schema) => Some(schema),
+            Confirmation::None | Confirmation::Required => None,
+        }),
         "stepUpAuth" => own.step_up.as_ref().and_then(|written| match &written.value {
             StepUp::When(schema) => Some(schema),
             StepUp::Never | StepUp::Always => None,
@@ -236,6 +237,8 @@ impl Judgement {
         }
         reasons.extend(hinted.map(|it| format!("annotations say {}", it.operation())));
         reasons.extend(verb.map(|verb| format!("`{}` in its name suggests {}", verb.word, verb.operation)));
+        reasons.extend(names::subject(tool).map(|subject| subject.reason.to_owned()));
+        reasons.extend((names::bulk(tool) == Some(Bulk::Many)).then(|| "it works on many things at once".to_owned()));
 
         let named = verb.map(|verb| verb.operation);
         let operations = [own_operation, wild_operation, hinted, named];
@@ -245,7 +248,8 @@ impl Judgement {
         let guess_from = if stated.is_some() { hinted.max(named) } else { Some(operation.unwrap_or(Variant::Write)) };
         let is_delicate = names::forbidden(tool).is_some() || wild.is_secret;
         let least = if is_delicate { RiskLevel::High } else { RiskLevel::Low };
-        let guessed = guess_from.map_or(least, |operation| guessed_risk(tool, operation, verb).max(least));
+        let least = names::subject(tool).map_or(least, |subject| subject.least.max(least));
+        let guessed = guess_from.map_or(least, |operation| guessed_risk(offered, operation, verb).max(least));
         let is_raised = stated.is_some_and(|stated| stated < guessed);
         if is_raised {
             reasons.push(format!("its name and annotations suggest {}", guessed.as_str()));
@@ -280,18 +284,33 @@ fn comments(tool: &str, risk: RiskLevel, reasons: &[String], wild: &Wild) -> Vec
     all
 }
 
-fn guessed_risk(tool: &str, operation: Variant, verb: Option<names::Verb>) -> RiskLevel {
+/// Guesses the risk level from name and annotations. `tests/drafted_levels.rs` has examples of each level.
+fn guessed_risk(offered: &Offered, operation: Variant, verb: Option<names::Verb>) -> RiskLevel {
+    let tool = offered.name.tool();
+    if operation == Variant::Write && names::is_reminder(tool) {
+        return RiskLevel::Low;
+    }
     let of_operation = match operation {
         Variant::Read => RiskLevel::Low,
         Variant::Write => RiskLevel::Medium,
         Variant::Destructive => RiskLevel::High,
     };
+    // `openWorldHint: false` does not lower it: a server cannot talk its own tools down.
     let risk = verb.map_or(of_operation, |verb| verb.risk.max(of_operation));
-    match risk {
-        RiskLevel::Medium if names::is_bulk(tool) => RiskLevel::High,
-        RiskLevel::High if names::is_bulk(tool) => RiskLevel::Critical,
-        risk => risk,
+    let risk = names::subject(tool).map_or(risk, |subject| subject.least.max(risk));
+    match (risk, names::bulk(tool)) {
+        (RiskLevel::Medium, Some(Bulk::Several)) => RiskLevel::High,
+        (RiskLevel::High, Some(Bulk::Several)) | (RiskLevel::Medium | RiskLevel::High, Some(Bulk::Many)) => {
+            RiskLevel::Critical
+        }
+        (risk, _) => risk,
     }
+}
+
+/// Returns what the server's annotations say about the reach of a tool.
+pub(super) fn open_world(offered: &Offered) -> Option<bool> {
+    let annotations: Value = serde_json::from_str(offered.field("annotations")?).ok()?;
+    annotations.get("openWorldHint")?.as_bool()
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 mod against_server;
 mod arguments;
 mod codes;
+mod level;
 mod offers;
 mod tool;
 
 use std::sync::Arc;
 
-use super::draft::MARKER;
 use crate::catalog::{Catalog, Offered};
-use crate::contract::{Contract, Contracts, Effective, Source, ToolPattern};
+use crate::contract::{Contract, Contracts, Effective, ToolPattern, draft_line};
 use crate::nearest;
 
 use offers::Offers;
@@ -91,7 +91,7 @@ pub fn unmatched(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
 pub fn lint_files(files: &[(String, String)]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for (name, text) in files {
-        let Some(at) = text.lines().position(|line| line.starts_with(MARKER)) else { continue };
+        let Some(at) = draft_line(text) else { continue };
         let place = Some((Arc::from(name.as_str()), at + 1));
         let message = "the file is still marked as a draft";
         let fix = "review and correct its contracts, then remove the line";
@@ -120,13 +120,6 @@ struct Findings {
 
 /// File and line of something that the operator wrote.
 type Place = Option<(Arc<str>, usize)>;
-
-fn place_of(source: &Source) -> Place {
-    match source {
-        Source::Operator { file, line } => Some((Arc::clone(file), *line)),
-        Source::Server | Source::Hints | Source::Level | Source::Default => None,
-    }
-}
 
 impl Findings {
     fn add(&mut self, code: &'static str, subject: &str, place: Place, message: String, fix: impl Into<String>) {

@@ -41,6 +41,15 @@ pub(super) fn parse_headless_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (7 * DAY, "7d"))
 }
 
+/// Reads the time between two reads of a server's tools: `60s`, or `0s` for never.
+pub(super) fn parse_refresh(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        None => Err("expected a duration such as \"60s\" or \"5m\", or \"0s\" to turn it off".to_owned()),
+        Some(duration) if duration.is_zero() || (Duration::from_secs(1)..=DAY).contains(&duration) => Ok(duration),
+        Some(_) => Err("expected \"0s\" to turn it off, or a duration between \"1s\" and \"24h\"".to_owned()),
+    }
+}
+
 fn parse_within(
     text: &str,
     (min, min_text): (Duration, &str),

@@ -1,6 +1,6 @@
 //! Compares two settings, for a reload.
 
-use super::Settings;
+use super::{ServerSettings, Settings, TransportSettings};
 use crate::ServerName;
 
 /// The difference between two settings. Changes that are not listed here take effect with the next snapshot.
@@ -43,10 +43,204 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     changes
 }
 
+/// Names the settings other than servers that differ, those that decide on calls with both values.
+pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
+    let word = |flag: bool| if flag { "true" } else { "false" };
+    // Every field by name, so that a new one does not compile until it is compared here.
+    let Settings {
+        servers: _,
+        intent: is,
+        contracts,
+        activity,
+        approvals,
+        listen,
+        direct_mode,
+        allow_anonymous_loopback,
+        tls_terminated_by_proxy,
+        allowed_hosts,
+        allowed_origins,
+        storage,
+        warnings: _,
+    } = new;
+    let was = &old.intent;
+    let values = [
+        ("intent_declaration.two_key", was.two_key.as_str(), is.two_key.as_str()),
+        ("intent_declaration.unannotated", was.unannotated.as_str(), is.unannotated.as_str()),
+        (
+            "intent_declaration.strict_server_validation",
+            word(was.strict_server_validation),
+            word(is.strict_server_validation),
+        ),
+        ("contracts.unclassified", old.contracts.unclassified.as_str(), contracts.unclassified.as_str()),
+        ("direct_mode", word(old.direct_mode), word(*direct_mode)),
+        ("allow_anonymous_loopback", word(old.allow_anonymous_loopback), word(*allow_anonymous_loopback)),
+    ];
+    let sections = [
+        ("activity", old.activity != *activity),
+        ("approvals", old.approvals != *approvals),
+        ("listen", old.listen != *listen),
+        ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
+        ("allowed_hosts", old.allowed_hosts != *allowed_hosts),
+        ("allowed_origins", old.allowed_origins != *allowed_origins),
+        ("storage", old.storage != *storage),
+    ];
+    let values = values.into_iter().filter(|(_, was, is)| was != is);
+    let values = values.map(|(key, was, is)| format!("{key} {was} → {is}"));
+    values.chain(sections.into_iter().filter(|(_, differ)| *differ).map(|(key, _)| key.to_owned())).collect()
+}
+
+/// Names the keys of a server that differ. Never shows a value, because each may hold a secret.
+pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'static str> {
+    // Every field by name, so that a new one does not compile until it is compared here. Places of secrets follow from
+    // the keys of the transport.
+    let ServerSettings {
+        name: _,
+        enabled,
+        title,
+        description,
+        transport,
+        call_timeout,
+        connect_timeout,
+        tools_refresh,
+        max_concurrent_calls,
+        result_limit_bytes,
+        env_passthrough,
+        tools,
+        secrets_in_file: _,
+    } = new;
+    let own = [
+        ("enabled", old.enabled != *enabled),
+        ("title", old.title != *title),
+        ("description", old.description != *description),
+        ("call_timeout", old.call_timeout != *call_timeout),
+        ("connect_timeout", old.connect_timeout != *connect_timeout),
+        ("tools_refresh", old.tools_refresh != *tools_refresh),
+        ("max_concurrent_calls", old.max_concurrent_calls != *max_concurrent_calls),
+        ("result_limit", old.result_limit_bytes != *result_limit_bytes),
+        ("env_passthrough", old.env_passthrough != *env_passthrough),
+        ("include_tools", old.tools.include != tools.include),
+        ("exclude_tools", old.tools.exclude != tools.exclude),
+    ];
+    let own = own.into_iter().filter(|(_, differ)| *differ).map(|(key, _)| key);
+    changed_transport_keys(&old.transport, transport).into_iter().chain(own).collect()
+}
+
+fn changed_transport_keys(old: &TransportSettings, new: &TransportSettings) -> Vec<&'static str> {
+    type Transport = TransportSettings;
+    let differing = |keys: &[(&'static str, bool)]| {
+        keys.iter().filter(|(_, differ)| *differ).map(|(key, _)| *key).collect::<Vec<_>>()
+    };
+    match (old, new) {
+        (
+            Transport::Stdio { command, args, env, cwd },
+            Transport::Stdio { command: new_command, args: new_args, env: new_env, cwd: new_cwd },
+        ) => differing(&[
+            ("command", command != new_command),
+            ("args", args != new_args),
+            ("env", env != new_env),
+            ("cwd", cwd != new_cwd),
+        ]),
+        (Transport::Http { url, headers }, Transport::Http { url: new_url, headers: new_headers })
+        | (Transport::Sse { url, headers }, Transport::Sse { url: new_url, headers: new_headers }) => {
+            differing(&[("url", url != new_url), ("headers", headers != new_headers)])
+        }
+        (
+            Transport::Stdio { .. }
+            | Transport::Http { .. }
+            | Transport::Sse { .. }
+            | Transport::Demo
+            | Transport::Misconfigured { .. },
+            _,
+        ) => differing(&[("type", old != new)]),
+    }
+}
+
 impl Changes {
     /// Returns true if there is nothing to connect, disconnect or restart.
     pub fn is_empty(&self) -> bool {
         let Self { added, removed, changed, restart_needed } = self;
         added.is_empty() && removed.is_empty() && changed.is_empty() && restart_needed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, demo};
+
+    #[test]
+    fn every_key_is_named() {
+        let check = |change: fn(&mut Settings), expected: &str| {
+            let mut new = Settings::default();
+            change(&mut new);
+            assert_eq!(changed_keys(&Settings::default(), &new), [expected]);
+        };
+        check(|new| new.intent.two_key = TwoKey::Required, "intent_declaration.two_key optional → required");
+        check(|new| new.intent.unannotated = Unannotated::Warn, "intent_declaration.unannotated trust → warn");
+        check(
+            |new| new.intent.strict_server_validation = false,
+            "intent_declaration.strict_server_validation true → false",
+        );
+        check(|new| new.contracts.unclassified = Unclassified::Deny, "contracts.unclassified allow → deny");
+        check(|new| new.direct_mode = false, "direct_mode true → false");
+        check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");
+        check(
+            |new| {
+                new.activity.durability = match new.activity.durability {
+                    Durability::All => Durability::Writes,
+                    Durability::Writes => Durability::All,
+                };
+            },
+            "activity",
+        );
+        check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
+        check(|new| new.listen.set_port(1), "listen");
+        check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");
+        check(|new| new.allowed_hosts.push("a".to_owned()), "allowed_hosts");
+        check(|new| new.allowed_origins.push("http://a".to_owned()), "allowed_origins");
+        check(|new| new.storage.url = Some(StorageUrl::Sqlite("a".to_owned())), "storage");
+        assert!(changed_keys(&Settings::default(), &demo()).is_empty(), "servers are compared by `diff`");
+    }
+
+    #[test]
+    fn every_key_of_a_server_is_named() {
+        let http = |url: &str, token: &str| TransportSettings::Http {
+            url: url.to_owned(),
+            headers: vec![("Authorization".to_owned(), Secret::new(token))],
+        };
+        let stdio = |command: &str, argument: &str, value: &str, cwd: Option<&str>| TransportSettings::Stdio {
+            command: command.to_owned(),
+            args: vec![argument.to_owned()],
+            env: vec![("KEY".to_owned(), Secret::new(value))],
+            cwd: cwd.map(str::to_owned),
+        };
+        let server = |transport| ServerSettings::new(ServerName::parse("fx").unwrap(), transport);
+        let check = |old: TransportSettings, new: TransportSettings, expected: &[&str]| {
+            assert_eq!(changed_server_keys(&server(old), &server(new)), expected);
+        };
+        check(http("a", "b"), http("a", "b"), &[]);
+        check(http("a", "b"), http("c", "b"), &["url"]);
+        check(http("a", "b"), http("a", "c"), &["headers"]);
+        check(http("a", "b"), stdio("a", "b", "c", None), &["type"]);
+        check(stdio("a", "b", "c", None), stdio("x", "b", "c", None), &["command"]);
+        check(stdio("a", "b", "c", None), stdio("a", "x", "x", Some("/")), &["args", "env", "cwd"]);
+        let own = |change: fn(&mut ServerSettings), expected: &[&str]| {
+            let mut new = server(TransportSettings::Demo);
+            change(&mut new);
+            assert_eq!(changed_server_keys(&server(TransportSettings::Demo), &new), expected);
+        };
+        own(|new| new.enabled = false, &["enabled"]);
+        own(|new| new.title = Some("Fx".to_owned()), &["title"]);
+        own(|new| new.description = Some("Fx".to_owned()), &["description"]);
+        own(|new| new.call_timeout *= 2, &["call_timeout"]);
+        own(|new| new.connect_timeout *= 2, &["connect_timeout"]);
+        own(|new| new.tools_refresh *= 2, &["tools_refresh"]);
+        own(|new| new.max_concurrent_calls = 1, &["max_concurrent_calls"]);
+        own(|new| new.result_limit_bytes = 1, &["result_limit"]);
+        own(|new| new.env_passthrough.push("A".to_owned()), &["env_passthrough"]);
+        own(|new| new.tools.include = Some(Vec::new()), &["include_tools"]);
+        own(|new| new.tools.exclude.push("a".to_owned()), &["exclude_tools"]);
     }
 }

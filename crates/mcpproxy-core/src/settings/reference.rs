@@ -17,7 +17,7 @@ pub trait Outside {
 }
 
 /// Leaves every reference unresolved, for servers that are not started.
-pub(super) struct Unresolved;
+pub struct Unresolved;
 
 impl Unresolved {
     /// Valid wherever a reference can be used: as a URL, a path, a header and a variable.

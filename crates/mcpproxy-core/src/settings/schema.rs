@@ -31,6 +31,11 @@ pub fn schema() -> Value {
                 "default": [],
                 "description": "Environment variables of the gateway that every server process gets, besides PATH, HOME, the locale, and the variables for proxies and certificates."
             },
+            "tools_refresh": {
+                "$ref": "#/$defs/duration",
+                "default": seconds(ServerSettings::TOOLS_REFRESH),
+                "description": "The time between two reads of the list of tools of each connected server, for servers that do not announce changes: \"1s\" to \"24h\". \"0s\" turns it off."
+            },
             "intent_declaration": intent(),
             "contracts": contracts(),
             "activity": activity(),
@@ -39,6 +44,11 @@ pub fn schema() -> Value {
                 "type": "string",
                 "default": default.listen.to_string(),
                 "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
+            },
+            "direct_mode": {
+                "type": "boolean",
+                "default": default.direct_mode,
+                "description": "Offer the servers' tools under their own names at `/mcp/s/NAME` and `/mcp/direct`. false closes both addresses, so agents can only use `/mcp`."
             },
             "allow_anonymous_loopback": {
                 "type": "boolean",
@@ -93,7 +103,7 @@ fn intent() -> Value {
             "two_key": {
                 "enum": words(keys::TWO_KEY),
                 "default": "optional",
-                "description": "`required`: a call must repeat its operation in `intent.operation_type`."
+                "description": "`required`: a call must repeat its operation in `intent.operation_type`. A call at `/mcp/s/NAME` or `/mcp/direct` has the intent in `_meta[\"mcpproxy/intent\"]`."
             },
             "unannotated": {
                 "enum": words(keys::UNANNOTATED),
@@ -261,6 +271,7 @@ fn server() -> Value {
             "description": { "type": "string", "description": "A note for yourself." },
             "call_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CALL_TIMEOUT), "description": "The timeout of one call." },
             "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "The timeout of a connection attempt." },
+            "tools_refresh": { "$ref": "#/$defs/duration", "description": "The time between two reads of this server's list of tools. \"0s\" turns it off. The default is the `tools_refresh` of the whole file." },
             "max_concurrent_calls": {
                 "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
                 "default": ServerSettings::MAX_CONCURRENT_CALLS,

@@ -41,6 +41,8 @@ const MISTAKES_KEPT: usize = 20;
 pub(super) struct Surroundings<'s> {
     /// The environment variables that every process gets.
     pub(super) passthrough: &'s [String],
+    /// The interval of servers without one of their own.
+    pub(super) tools_refresh: Duration,
     pub(super) clashes: &'s foreign::NameClashes,
 }
 
@@ -67,7 +69,7 @@ fn read(reader: &mut Reader<'_>, field: &Member, surroundings: &Surroundings<'_>
         own.report(field.position, reason);
     }
     let (kind, server) = match own.fields(&field.node, &keys::SERVER) {
-        Some(fields) => read_fields(&mut own, &name, &fields, field.position),
+        Some(fields) => read_fields(&mut own, &name, &fields, field.position, surroundings.tools_refresh),
         None => (None, ServerSettings::new(name, TransportSettings::Demo)),
     };
     let server = ServerSettings { secrets_in_file: foreign::inline_secrets(&server.name, &field.node), ..server };
@@ -89,6 +91,7 @@ fn read_fields(
     name: &ServerName,
     fields: &Fields<'_>,
     at: SourcePosition,
+    tools_refresh: Duration,
 ) -> (Option<Kind>, ServerSettings) {
     let enabled = read_enabled(reader, fields);
     if !enabled {
@@ -104,6 +107,7 @@ fn read_fields(
         description: fields.find("description").and_then(|field| reader.string(&field.node)).map(str::to_owned),
         call_timeout: read_duration(reader, fields, "call_timeout", ServerSettings::CALL_TIMEOUT),
         connect_timeout: read_duration(reader, fields, "connect_timeout", ServerSettings::CONNECT_TIMEOUT),
+        tools_refresh: read_tools_refresh(reader, fields).unwrap_or(tools_refresh),
         max_concurrent_calls: fields
             .find("max_concurrent_calls")
             .and_then(|field| reader.whole_number(&field.node, 1..=CONCURRENT_CALLS_MAX))
@@ -312,6 +316,11 @@ fn read_duration(reader: &mut Reader<'_>, fields: &Fields<'_>, key: &str, defaul
         return default;
     }
     reader.parsed(&field.node, amount::parse_duration).unwrap_or(default)
+}
+
+/// Reads `tools_refresh`, of the file or of one server.
+pub(super) fn read_tools_refresh(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Duration> {
+    reader.parsed_of(fields, "tools_refresh", amount::parse_refresh)
 }
 
 fn read_result_limit(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<usize> {

@@ -160,6 +160,7 @@ fn a_pasted_file() {
             },
         },
         listen: "0.0.0.0:9090".parse().unwrap(),
+        direct_mode: true,
         allow_anonymous_loopback: false,
         tls_terminated_by_proxy: true,
         allowed_hosts: vec!["gateway.example.com".to_owned()],

@@ -144,7 +144,24 @@ fn the_reason_for_an_approval_is_named() {
         Unclassified::ConfirmDestructive,
         &["setting contracts.unclassified: confirm_destructive"],
     );
-    let server = r#"{"name":"t","inputSchema":{},"_meta":{"mcp-first/contract":{"riskLevel":"high"}}}"#;
-    let world = World { tool: server.to_owned(), contract: String::new(), ..World::default() };
-    assert_eq!(world.approval_request().required_by(), ["contract risk level high (server's contract)"]);
+    check(
+        "confirmation: { when: { required: [to] } }",
+        write,
+        allow,
+        &["confirmation, for these arguments (contracts/a.yaml:2)"],
+    );
+    check(
+        "# DRAFT: x\nriskLevel: high",
+        write,
+        allow,
+        &["contract risk level high (contracts/a.yaml:3, draft, not reviewed)"],
+    );
+    let by_server = |contract: &str| {
+        let tool = format!(r#"{{"name":"t","inputSchema":{{}},"_meta":{{"mcp-first/contract":{contract}}}}}"#);
+        World { tool, contract: String::new(), ..World::default() }.approval_request().required_by()
+    };
+    assert_eq!(by_server(r#"{"riskLevel":"high"}"#), ["contract risk level high (server's contract)"]);
+    // A condition that cannot be evaluated asks.
+    let unknown = r#"{"confirmation":{"when":{"properties":{"to":{"pattern":"(?=a)"}}}}}"#;
+    assert_eq!(by_server(unknown), ["confirmation, for these arguments (server's contract)"]);
 }

@@ -2,7 +2,8 @@
 
 use mcpproxy_core::settings::TwoKey;
 use mcpproxy_core::{
-    ApprovalId, Approvers, Denial, DeniedBy, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant, declare,
+    ApprovalId, Approvers, Denial, DeniedBy, FirstOutcome, Retry, RiskLevel, Ticket, ToolName, Untrusted, Variant,
+    declare,
 };
 use serde_json::{Value, json};
 
@@ -189,7 +190,7 @@ fn dry_runs_and_repeats() {
         &json!({"tool": "mail:send"}),
     );
     check(
-        &Denial::OutcomeUnknown { tool: tool(), record: "01R".to_owned() },
+        &Denial::OutcomeUnknown { tool: tool(), record: "01R".to_owned(), first: FirstOutcome::Lost },
         "outcome_unknown",
         "This call of 'mail:send' was sent before (record 01R), but its result was lost, so it is not sent again. Find out if it \
          took effect and tell the user. If it did not, repeat the call with a new idempotency_key.",

@@ -24,7 +24,7 @@ fn decides(policies: &Policies, text: &str) {
     for tool in catalog.tools() {
         let Some(tool_policies) = policies.for_tool(tool.subject()) else { continue };
         for variant in Variant::ALL {
-            let intent = Intent { variant, sensitivity: None, reason: None };
+            let intent = Intent { variant, is_declared: true, sensitivity: None, reason: None };
             let clock = Clock { now_ms: 1_704_067_200_000, utc_offset_s: 3600 };
             let violations = tool_policies.violations(&agent, tool.subject(), &intent, clock);
             let explained = tool_policies.explain(&agent, tool.subject(), &intent, clock);

@@ -1,6 +1,8 @@
 //! Endpoint modes: four tools for everything, one server as it is, or all tools of all servers.
 
-use mcpproxy_core::{ServerName, ToolName};
+use std::borrow::Cow;
+
+use mcpproxy_core::{Denial, ParameterPlace, ServerName, ToolName};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointMode {
@@ -17,6 +19,23 @@ const SEPARATOR: &str = "__";
 const SCHEME: &str = "mcpproxy://";
 
 impl EndpointMode {
+    /// Returns the word for records: `four`, `server` or `direct`.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Four => "four",
+            Self::Server(_) => "server",
+            Self::Direct => "direct",
+        }
+    }
+
+    /// Returns where a call of this mode has the gateway's own parameters.
+    pub(crate) fn parameters(&self) -> ParameterPlace {
+        match self {
+            Self::Four => ParameterPlace::Arguments,
+            Self::Server(_) | Self::Direct => ParameterPlace::Meta,
+        }
+    }
+
     pub(crate) fn shows(&self, server: &ServerName) -> bool {
         match self {
             Self::Four | Self::Direct => true,
@@ -29,6 +48,20 @@ impl EndpointMode {
         match self {
             Self::Server(_) => name.to_owned(),
             Self::Four | Self::Direct => format!("{server}{SEPARATOR}{name}"),
+        }
+    }
+
+    /// Names the tools that a refusal suggests as this mode offers them. Tools that it does not offer are left out.
+    pub(crate) fn named<'d>(&self, denial: &'d Denial) -> Cow<'d, Denial> {
+        let Denial::NoSuchTool { name, missing, suggestions } = denial else { return Cow::Borrowed(denial) };
+        match self {
+            Self::Four => Cow::Borrowed(denial),
+            Self::Server(_) | Self::Direct => {
+                let tools = suggestions.iter().filter_map(|suggested| ToolName::parse(suggested).ok());
+                let tools = tools.filter(|tool| self.shows(tool.server()));
+                let suggestions = tools.map(|tool| self.name_out(tool.server(), tool.tool())).collect();
+                Cow::Owned(Denial::NoSuchTool { name: name.clone(), missing: *missing, suggestions })
+            }
         }
     }
 

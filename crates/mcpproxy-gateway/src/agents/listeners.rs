@@ -76,6 +76,11 @@ impl Listeners {
         }
     }
 
+    /// Ends the streams of all direct addresses.
+    pub(crate) fn end_direct(&self) {
+        self.listeners().retain(|listener| listener.endpoint_mode == EndpointMode::Four);
+    }
+
     /// Notifies that the four tools changed, because the second key became required or optional.
     pub(crate) fn four_tools_changed(&self) {
         for listener in self

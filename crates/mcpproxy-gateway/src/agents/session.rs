@@ -97,6 +97,13 @@ impl Sessions {
         session.ended.cancel();
     }
 
+    /// Closes the sessions of all direct addresses.
+    pub(crate) fn close_direct(&self) {
+        for session in self.list().iter().filter(|session| session.endpoint_mode != EndpointMode::Four) {
+            self.close(session);
+        }
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
         lock(&self.open)
     }

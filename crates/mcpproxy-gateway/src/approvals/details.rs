@@ -5,31 +5,37 @@ use mcpproxy_core::{ApprovalId, Digest, Hidden, RiskLevel};
 use mcpproxy_store::StoredApproval;
 use serde_json::{Map, Value};
 
-/// Source of a statement about a tool. Only the operator's statements are trusted.
+/// Source of a statement about a tool. Only the operator's statements are trusted, and only after a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaidBy {
     Operator,
+    /// A contract file of the operator that is still marked as a draft. It is in force, but nobody has reviewed it.
+    Draft,
     Server,
 }
 
 impl SaidBy {
+    pub const ALL: [Self; 3] = [Self::Operator, Self::Draft, Self::Server];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
+            Self::Draft => "draft",
             Self::Server => "server",
         }
     }
 
     pub(crate) fn of(source: &Source) -> Option<Self> {
         match source {
-            Source::Operator { .. } => Some(Self::Operator),
+            Source::Operator { is_draft: false, .. } => Some(Self::Operator),
+            Source::Operator { is_draft: true, .. } => Some(Self::Draft),
             Source::Server | Source::Hints => Some(Self::Server),
             Source::Level | Source::Default => None,
         }
     }
 
-    fn parse(word: &str) -> Option<Self> {
-        [Self::Operator, Self::Server].into_iter().find(|one| one.as_str() == word)
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == word)
     }
 }
 
@@ -66,6 +72,7 @@ impl StatedRisk {
     /// Describes the risk in a sentence.
     pub fn words(self) -> String {
         match (self.warning().map(RiskLevel::as_str), self.claimed().map(RiskLevel::as_str)) {
+            (Some(risk), None) if self.said_by == Some(SaidBy::Draft) => format!("{risk} (draft, not reviewed)"),
             (Some(risk), None) => risk.to_owned(),
             (Some(risk), Some(_)) => format!("{risk}, says the server"),
             (None, None) => "unclassified".to_owned(),
@@ -129,6 +136,7 @@ mod tests {
         let check = |risk, said_by, expected: &str| assert_eq!(StatedRisk { risk, said_by }.words(), expected);
         check(None, None, "unclassified");
         check(Some(RiskLevel::High), Some(SaidBy::Operator), "high");
+        check(Some(RiskLevel::High), Some(SaidBy::Draft), "high (draft, not reviewed)");
         check(Some(RiskLevel::Low), Some(SaidBy::Server), "unclassified; the server says low");
         check(Some(RiskLevel::Critical), Some(SaidBy::Server), "critical, says the server");
     }

@@ -37,6 +37,7 @@ struct Sealer {
 }
 
 /// A call that was sent again with the client's answer to a prompt.
+#[derive(Clone)]
 pub(crate) struct ReturnedCall {
     /// The approval it is for. `None` if the state is invalid.
     pub(crate) approval: Option<ApprovalId>,

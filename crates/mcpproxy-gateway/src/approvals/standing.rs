@@ -2,14 +2,17 @@
 
 use mcpproxy_core::decision::{self, NotCovered};
 use mcpproxy_core::schema::Schema;
-use mcpproxy_core::{Agent, ApprovalId, ApprovalRequest, Assurance, Denial, Digest, Moment, Permit, RiskLevel};
+use mcpproxy_core::{
+    Agent, ApprovalId, ApprovalRequest, Assurance, Denial, Digest, Moment, Permit, RiskLevel, Variant,
+};
 use mcpproxy_store::{
     Kind, NewRecord, NewStandingApproval, Status, Step, StepUpProof, StoreError, StoredApproval,
     StoredStandingApproval, User,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Approvals, Decider, NotDecided, new_id};
+use super::steps::{intent, metadata};
+use super::{ApprovalDetails, Approvals, Decider, NotDecided, new_id};
 use crate::record::{blank, now_ms};
 
 const MINUTES_MAX: u32 = 15;
@@ -90,7 +93,7 @@ impl Approvals {
             return Ok(NotGranted::Refused(why).into());
         }
         let now_ms = now_ms();
-        let id = new_id(now_ms);
+        let (id, about) = (new_id(now_ms), ApprovalDetails::of(&approval));
         let new = NewStandingApproval {
             id: id.as_str().to_owned(),
             agent: approval.agent.clone(),
@@ -100,13 +103,13 @@ impl Approvals {
             schema: wanted.schema.clone(),
             by: user.name().to_owned(),
             reason: None,
+            intent: Some(intent(approval.variant, &about).to_string()),
             created_ms: now_ms,
             expires_ms: now_ms + i64::from(wanted.minutes) * MINUTE_MS,
             uses: wanted.uses,
         };
         let more = json!({
             "grant_id": id.as_str(),
-            "approval_id": approval.id.as_str(),
             "by": user.name(),
             "given": Assurance::Factor.as_str(),
             "minutes": wanted.minutes,
@@ -114,8 +117,9 @@ impl Approvals {
             // The schema may contain sensitive values, and records are kept for long.
             "schema_sha256": Digest::of(wanted.schema.as_bytes()).to_string(),
         });
-        let record = of_grant(&approval.agent, &approval.tool, "grant_created", &more);
-        let record = NewRecord { risk: approval.risk, ..record };
+        let metadata = metadata(&approval.id, approval.variant, &about, more);
+        let record = of_grant(&approval.agent, &approval.tool, "grant_created", metadata);
+        let record = NewRecord { risk: approval.risk, intent_type: Some(approval.variant), ..record };
         // Both steps or neither: a standing approval exists only if this approval decided the request.
         let steps = vec![
             self.approve_step(&approval.id, user.name(), Assurance::Factor),
@@ -140,8 +144,15 @@ impl Approvals {
     /// Revokes a standing approval. Returns `false` if no active one has that id.
     pub async fn revoke(&self, id: &str, by: &Decider) -> Result<bool, StoreError> {
         let Some(grant) = self.shared.store.find_standing_approval(id).await? else { return Ok(false) };
-        let record =
-            of_grant(&grant.agent, &grant.tool, "grant_revoked", &json!({"grant_id": grant.id, "by": by.name()}));
+        let intent = grant.intent.as_ref().and_then(|intent| serde_json::from_str::<Value>(intent.for_json()).ok());
+        let intent = intent.unwrap_or_else(|| json!({}));
+        let variant = intent.get("operation_type").and_then(Value::as_str).and_then(Variant::from_operation);
+        let mut metadata = json!({"grant_id": grant.id, "intent": intent, "by": by.name()});
+        if let (Some(variant), Some(members)) = (variant, metadata.as_object_mut()) {
+            members.insert("tool_variant".to_owned(), variant.tool().into());
+        }
+        let record = of_grant(&grant.agent, &grant.tool, "grant_revoked", metadata.to_string());
+        let record = NewRecord { intent_type: variant, ..record };
         let step = Step::RevokeStandingApproval { id: grant.id.clone(), by: by.name(), now_ms: now_ms() };
         let revoked = self.shared.ledger.append_if(record, vec![step]).await?.is_written();
         self.has_changed();
@@ -235,14 +246,14 @@ impl WantedStandingApproval {
     }
 }
 
-fn of_grant(agent: &str, tool: &mcpproxy_core::ToolName, code: &str, metadata: &serde_json::Value) -> NewRecord {
+fn of_grant(agent: &str, tool: &mcpproxy_core::ToolName, code: &str, metadata: String) -> NewRecord {
     NewRecord {
         agent: Some(agent.to_owned()),
         server: Some(tool.server().to_string()),
         tool: Some(tool.tool().to_owned()),
         is_known_tool: true,
         code: Some(code.to_owned()),
-        metadata: metadata.to_string(),
+        metadata,
         ..blank(Kind::Approval, Status::Success)
     }
 }

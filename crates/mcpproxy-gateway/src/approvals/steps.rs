@@ -1,6 +1,6 @@
 //! Steps in the life of an approval request, each with its record.
 
-use mcpproxy_core::{ApprovalId, Assurance};
+use mcpproxy_core::{ApprovalId, Assurance, Variant};
 use mcpproxy_store::{
     Conditional, Kind, NewApproval, NewRecord, RecordId, Status, Step, StoreError, StoredApproval, WaitFor,
 };
@@ -19,11 +19,12 @@ impl Approvals {
         new: NewApproval,
         with: Option<Step>,
     ) -> Result<Conditional<RecordId>, StoreError> {
+        let about = ApprovalDetails::read(&new.about);
         let notice = ApprovalNotice {
             id: new.id.clone(),
             agent: new.agent.clone(),
             tool: new.tool.to_string(),
-            risk: StatedRisk::new(new.risk, &ApprovalDetails::read(&new.about)),
+            risk: StatedRisk::new(new.risk, &about),
             url: self.url(&new.id),
             expires_ms: new.expires_ms,
         };
@@ -36,7 +37,7 @@ impl Approvals {
             intent_type: Some(new.variant),
             risk: new.risk,
             code: Some("approval_requested".to_owned()),
-            metadata: json!({"approval_id": new.id.as_str(), "least": new.least.as_str()}).to_string(),
+            metadata: metadata(&new.id, new.variant, &about, json!({"least": new.least.as_str()})),
             ..blank(Kind::Approval, Status::Success)
         };
         let steps = [Step::RequestApproval(Box::new(new))].into_iter().chain(with).collect();
@@ -107,10 +108,6 @@ pub(super) fn denied(approval: &StoredApproval, by: &str, comment: Option<&str>)
 }
 
 fn of_step(approval: &StoredApproval, code: &str, status: Status, more: Value) -> NewRecord {
-    let mut metadata = json!({"approval_id": approval.id.as_str()});
-    if let (Some(metadata), Value::Object(more)) = (metadata.as_object_mut(), more) {
-        metadata.extend(more);
-    }
     NewRecord {
         agent: Some(approval.agent.clone()),
         server: Some(approval.tool.server().to_string()),
@@ -119,9 +116,33 @@ fn of_step(approval: &StoredApproval, code: &str, status: Status, more: Value) -
         intent_type: Some(approval.variant),
         risk: approval.risk,
         code: Some(code.to_owned()),
-        metadata: metadata.to_string(),
+        metadata: metadata(&approval.id, approval.variant, &ApprovalDetails::of(approval), more),
         ..blank(Kind::Approval, status)
     }
+}
+
+/// Builds the metadata of a step: the request, the intent of the call it is for, and more.
+pub(super) fn metadata(id: &ApprovalId, variant: Variant, about: &ApprovalDetails, more: Value) -> String {
+    let mut metadata = json!({"approval_id": id.as_str(), "tool_variant": variant.tool()});
+    if let (Some(metadata), Value::Object(more)) = (metadata.as_object_mut(), more) {
+        metadata.insert("intent".to_owned(), intent(variant, about));
+        if let Some(category) = about.text("category") {
+            metadata.insert("category".to_owned(), category.into());
+        }
+        metadata.extend(more);
+    }
+    metadata.to_string()
+}
+
+/// Returns the intent that the agent declared with the call.
+pub(super) fn intent(variant: Variant, about: &ApprovalDetails) -> Value {
+    let mut intent = json!({"operation_type": variant.operation()});
+    if let Some(intent) = intent.as_object_mut() {
+        for (name, key) in [("data_sensitivity", "sensitivity"), ("reason", "reason")] {
+            intent.extend(about.text(key).map(|text| (name.to_owned(), text.into())));
+        }
+    }
+    intent
 }
 
 /// Cuts a comment to its longest length.

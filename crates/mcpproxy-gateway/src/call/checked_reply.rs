@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mcpproxy_core::json::members;
+use mcpproxy_core::json::{members, quote};
 use mcpproxy_core::schema::Problem;
-use mcpproxy_core::{Failure, Mismatch, Tool, Warning, check_result};
+use mcpproxy_core::{Failure, Mismatch, Mode, Tool, Warning, check_result};
 use mcpproxy_store::{Outcome, Status};
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ impl CheckedReply {
     }
 
     /// Describes how the call ended, for its record.
-    pub(super) fn outcome(&self, tool: &Tool, sensitive: &Sensitive, took: Duration) -> Outcome {
+    pub(super) fn outcome(&self, tool: &Tool, mode: Mode, sensitive: &Sensitive, took: Duration) -> Outcome {
         let (status, code, message, result) = match &self.reply {
             ServerReply::Result(result) | ServerReply::InputRequired(result) => {
                 let status = if self.replaced_for().is_some() { Status::Error } else { Status::Success };
@@ -107,11 +107,30 @@ impl CheckedReply {
         let message = message.or_else(|| self.mismatch.as_ref().map(|mismatch| mismatch_text(mismatch, tool)));
         let message = message.map(|message| sensitive.sentence(message));
         let duration_us = Some(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        let metadata = self.failure.as_ref().map(|failure| json!({"failure": failure_json(failure)}).to_string());
+        let failure = self.failure.as_ref().map(|failure| json!({"failure": failure_json(failure)}).to_string());
+        let event = self.audit_event(tool, mode).map(|event| format!("{{\"audit_event\":{}}}", quote(event)));
+        let metadata = failure.or(event);
         Outcome { status, code: own.or(code), message, duration_us, result, metadata }
     }
 
-    /// Returns what a repeat of the call gets: the same as the first.
+    /// Returns the contract's `auditEvent`, if it happened: the server made the call and not a dry run of it, and the
+    /// agent got the result.
+    fn audit_event<'t>(&self, tool: &'t Tool, mode: Mode) -> Option<&'t str> {
+        let is_made = match (&self.reply, mode) {
+            (ServerReply::Result(_), Mode::Real) => self.replaced_for().is_none(),
+            (ServerReply::Result(_), Mode::DryRun) => false,
+            (
+                ServerReply::ErrorResult(_)
+                | ServerReply::InputRequired(_)
+                | ServerReply::Error(_)
+                | ServerReply::Failed(_),
+                _,
+            ) => false,
+        };
+        tool.contract.audit_event.as_ref().filter(|_| is_made).map(|event| event.value.as_str())
+    }
+
+    /// Returns the answer to store for repeats of the call.
     pub(super) fn stored(&self, tool: &Tool) -> StoredAnswer<'_> {
         let failure = || self.failure.as_ref().map(|failure| failure_json(failure).to_string());
         match &self.reply {

@@ -4,19 +4,32 @@
 //! record of the first call, and completed with the answer in the transaction that closes it. A repeat finds the claim
 //! and waits for that answer, even if another replica makes the call. If the first call ended without an answer, its
 //! outcome is unknown. The repeat is then refused, unless the contract says that the tool is idempotent by nature.
+//!
+//! Calls that waited while the first one ran share its answer, whatever it is: together they are one call. A later
+//! repeat gets only what `Claim::replay` of core allows, because an error of the past may be over:
+//!
+//! | stored with the claim | a call that waited | a later repeat |
+//! |---|---|---|
+//! | an answer | the answer | the answer, until the claim expires |
+//! | an answer, expired at once | the answer | runs again |
+//! | an answer that is not for repeats | the answer | refused: `outcome_unknown` |
+//! | no answer, and the record has ended | natural: runs again; else refused | the same |
+//!
+//! A repeat that finds neither an answer nor a reason to be refused is decided again, like a new call.
 
 use std::time::Duration;
 
-use mcpproxy_core::decision::{Claim, Repeat};
+use mcpproxy_core::decision::{Answered, Claim, Repeat, Replay};
 use mcpproxy_core::json::{members, quote};
-use mcpproxy_core::{Denial, Intent, Tool, ToolName};
+use mcpproxy_core::{Declared, Denial, FirstOutcome, Intent, Mode, Tool, ToolName};
 use mcpproxy_store::{NewClaim, NewRecord, RecordId, Status, Step, StoreError, StoredClaim};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::checked_reply::FAILURE_KEY;
-use super::{Incoming, failed};
+use super::{CallExtras, Incoming, Stopped, failed, proceed};
 use crate::agents::ConnectedAgent;
-use crate::answer::{cancelled, unrecorded, with_own_meta};
+use crate::answer::{cancelled, with_own_meta};
 use crate::message::{self, Reply, RpcError, member};
 use crate::record::{self, now_ms};
 use crate::state::SharedState;
@@ -26,6 +39,8 @@ use crate::upstream::{Passage, UpstreamError};
 const REPLAYED_KEY: &str = "mcpproxy/replayed";
 /// Key in `_meta` for the record of the call that was made.
 const FIRST_KEY: &str = "mcpproxy/first_record";
+/// Member of a stored answer that only calls get that waited for it.
+const NOT_FOR_REPEATS: &str = "not_for_repeats";
 /// First and longest pause between looks for the first call's answer. Many repeats may wait for one answer, perhaps of
 /// another replica, so they poll instead of waking up for every write.
 const POLL_FIRST: Duration = Duration::from_millis(5);
@@ -39,7 +54,18 @@ pub(super) struct KeyedCall<'a> {
     pub(super) tool: &'a Tool,
     pub(super) intent: &'a Intent,
     pub(super) claim: &'a Claim,
+    /// True if another call certainly held the key after this one began.
+    pub(super) was_held: bool,
 }
+
+/// A repeat, with the parameters for the gateway itself, in case it is decided again.
+pub(super) struct Repeated {
+    pub(super) repeat: Repeat,
+    pub(super) extras: CallExtras,
+}
+
+/// Counts a call among those that wait for another one, until it is dropped.
+struct Waiting<'a>(&'a watch::Sender<usize>);
 
 /// The result of the first call with a key, for a repeat.
 pub(super) enum FirstCall {
@@ -98,25 +124,41 @@ pub(super) fn finish_step(
     answer: &StoredAnswer<'_>,
 ) -> Option<Step> {
     let (agent, tool, key) = (agent.identity.name.clone(), tool.to_string(), claim.key.clone());
-    match answer {
-        StoredAnswer::Result { result, failure, .. } => {
+    let (text, answered, valid_until_ms) = match answer {
+        StoredAnswer::Result { result, is_error, failure } => {
             let own = failure.as_ref().map(|failure| (FAILURE_KEY, failure.as_str()));
-            let answer = format!("{{\"result\":{result},\"own\":{}}}", message::object(own));
-            Some(Step::FinishClaim { agent, tool, key, answer })
+            let text = format!("{{\"result\":{result},\"own\":{}}}", message::object(own));
+            match is_error {
+                true => (text, Answered::Failed, None),
+                false => {
+                    let until_ms = claim.valid_until.as_ref().and_then(|until| until.of_result(result));
+                    (text, Answered::Success, until_ms)
+                }
+            }
         }
         StoredAnswer::Replaced(result) => {
             let own = member(result, "_meta").unwrap_or("{}");
-            Some(Step::FinishClaim { agent, tool, key, answer: format!("{{\"result\":{result},\"own\":{own}}}") })
+            // The server made the call, so with an agent's key it must not run again. The agent gets an error, so a
+            // natural one does.
+            let answered = if claim.is_natural { Answered::Failed } else { Answered::Success };
+            (format!("{{\"result\":{result},\"own\":{own}}}"), answered, None)
         }
         StoredAnswer::Error(error) => {
-            Some(Step::FinishClaim { agent, tool, key, answer: format!("{{\"error\":{}}}", error.object()) })
+            (format!("{{\"error\":{}}}", error.object()), Answered::of_error(error.code), None)
         }
         StoredAnswer::InputRequired(_) | StoredAnswer::NotSent => {
-            Some(Step::DropClaim { agent, tool, key, record: None })
+            return Some(Step::DropClaim { agent, tool, key, record: None });
         }
         // The claim stays without an answer, so that a repeat learns that the outcome is unknown.
-        StoredAnswer::Unknown => None,
-    }
+        StoredAnswer::Unknown => return None,
+    };
+    let (answer, expires_ms) = match claim.replay(answered) {
+        Replay::Answer => (text, valid_until_ms),
+        // Any clock of any replica is past this time.
+        Replay::RunAgain => (text, Some(0)),
+        Replay::Refuse => (message::with_members(&text, &[(NOT_FOR_REPEATS, "true")]), None),
+    };
+    Some(Step::FinishClaim { agent, tool, key, answer, expires_ms })
 }
 
 /// Returns true if another call holds the key. The decision depends on it.
@@ -126,12 +168,14 @@ pub(super) async fn is_taken(
     tool: &ToolName,
     claim: &Claim,
 ) -> Result<bool, StoreError> {
-    let found = state.store.find_claim(&agent.identity.name, &tool.to_string(), &claim.key, now_ms()).await?;
+    let found = state.store.find_claim(&agent.identity.name, &tool.to_string(), &claim.key).await?;
     // A claim that another call may replace does not count.
-    Ok(found.is_some_and(|found| found.was_sent && !(claim.is_natural && is_lost(&found))))
+    let is_held = |found: StoredClaim| found.was_sent && !(claim.is_natural && is_lost(&found));
+    Ok(found.is_some_and(|found| found.expires_ms > now_ms() && is_held(found)))
 }
 
-/// Waits for the first call with this key and returns its answer.
+/// Waits for the first call with this key and returns its answer. If the key was held after this call began, the two
+/// calls overlap, so the answer counts even if it has expired since.
 pub(super) async fn first_call(
     state: &SharedState,
     agent: &ConnectedAgent,
@@ -139,21 +183,32 @@ pub(super) async fn first_call(
     passage: &Passage<'_>,
     timeout: Duration,
 ) -> Result<FirstCall, StoreError> {
-    let KeyedCall { tool, intent, claim } = call;
+    let KeyedCall { tool, claim, was_held, .. } = call;
     let name = &agent.identity.name;
     let until = Instant::now() + timeout + GRACE;
     let mut pause = POLL_FIRST;
+    // The call that this one has seen running. Its answer counts, even if no later call may get it.
+    let mut awaited = None;
+    let mut waiting = None;
     loop {
-        let found = state.store.find_claim(name, &tool.name.to_string(), &claim.key, now_ms()).await?;
-        let Some(found) = found.filter(|found| found.was_sent) else { return Ok(FirstCall::Released(None)) };
+        let found = state.store.find_claim(name, &tool.name.to_string(), &claim.key).await?;
+        let is_shared = |found: &StoredClaim| {
+            was_held && found.args_digest == claim.arguments && found.answer.as_deref().is_some_and(is_for_repeats)
+        };
+        let is_open =
+            |found: &StoredClaim| found.expires_ms > now_ms() || awaited == Some(found.record) || is_shared(found);
+        let Some(found) = found.filter(|found| found.was_sent && is_open(found)) else {
+            return Ok(FirstCall::Released(None));
+        };
         if found.args_digest != claim.arguments {
             return Ok(FirstCall::Refused(Denial::IdempotencyConflict {
                 tool: tool.name.clone(),
                 is_natural: claim.is_natural,
             }));
         }
-        if let Some(answer) = &found.answer {
-            let record = note_repeat(state, agent, tool, intent, found.record).await;
+        let answer = found.answer.as_ref().filter(|answer| awaited == Some(found.record) || is_for_repeats(answer));
+        if let Some(answer) = answer {
+            let record = note_repeat(state, agent, call, answer, found.record).await;
             return Ok(FirstCall::Answered(replayed(answer, record, found.record)));
         }
         if is_lost(&found) && claim.is_natural {
@@ -162,8 +217,13 @@ pub(super) async fn first_call(
             return Ok(FirstCall::Released(Some(Step::DropClaim { agent, tool, key, record })));
         }
         if is_lost(&found) || Instant::now() >= until {
-            let record = found.record.to_string();
-            return Ok(FirstCall::Refused(Denial::OutcomeUnknown { tool: tool.name.clone(), record }));
+            let first = if found.answer.is_some() { FirstOutcome::Failed } else { FirstOutcome::Lost };
+            let (tool, record) = (tool.name.clone(), found.record.to_string());
+            return Ok(FirstCall::Refused(Denial::OutcomeUnknown { tool, record, first }));
+        }
+        awaited = Some(found.record);
+        if waiting.is_none() {
+            waiting = Some(Waiting::new(&state.sharing));
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(POLL_MAX),
@@ -173,50 +233,90 @@ pub(super) async fn first_call(
 }
 
 impl Incoming<'_> {
-    /// Answers a repeat with what the first call got.
-    pub(super) async fn repeat(&self, repeat: &Repeat) -> Reply {
-        let Repeat { tool, intent, claim } = repeat;
+    /// Answers a repeat with what the first call got. If the key was released in the meantime, this is a new call, which
+    /// needs a decision of its own.
+    pub(super) async fn repeat(&mut self, repeated: Repeated) -> Result<Reply, Stopped> {
+        let Repeated { repeat: Repeat { tool, intent, arguments, attached, claim }, extras } = repeated;
         let server = self.snapshot.servers.get(tool.name.server());
         let timeout = server.map_or(Duration::ZERO, |server| server.settings.call_timeout);
-        let call = KeyedCall { tool, intent, claim };
-        match first_call(self.state, self.agent, call, &self.passage, timeout).await {
-            Ok(FirstCall::Answered(reply)) => reply,
-            Ok(FirstCall::Refused(denial)) => self.refuse(&denial).await,
-            // The key was released in the meantime. As a new call this one needs a decision of its own.
-            Ok(FirstCall::Released(_)) => {
-                let error =
-                    UpstreamError::Unavailable("the first call with this idempotency key was not sent".to_owned());
-                let record = NewRecord {
-                    status: Status::Error,
-                    code: Some(error.code().to_owned()),
-                    message: Some(error.to_string()),
-                    ..record::of_tool(tool, intent, &self.agent.identity, self.agent.client.as_deref())
+        let call = KeyedCall { tool: &tool, intent: &intent, claim: &claim, was_held: true };
+        match first_call(self.state, self.agent, call, &self.passage, timeout).await? {
+            FirstCall::Answered(reply) => Ok(reply),
+            FirstCall::Refused(denial) => Err(denial.into()),
+            // The step that releases the key is found again when the call opens its record.
+            FirstCall::Released(_) => {
+                let declared = Declared {
+                    name: tool.name.clone(),
+                    intent,
+                    arguments,
+                    attached,
+                    mode: Mode::Real,
+                    idempotency_key: extras.idempotency_key.clone(),
+                    approval: extras.approval.clone(),
+                    masked: Vec::new(),
                 };
-                let record = record::note(&self.state.ledger, record).await;
-                failed(&tool.name, &error, record)
+                Box::pin(proceed(self, declared, Some(tool), extras)).await
             }
-            Err(error) => unrecorded(&error),
         }
     }
 }
 
-/// Checks for a call that ended without an answer, so that its outcome is unknown.
-fn is_lost(found: &StoredClaim) -> bool {
-    found.answer.is_none() && found.status != Status::Started
+impl<'a> Waiting<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
 }
 
-/// Records a repeat as a call of its own that was not sent.
-async fn note_repeat(
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Records and words the end of a call that waited for others with the same key, and got no answer from them.
+pub(super) async fn nothing_to_share(
     state: &SharedState,
     agent: &ConnectedAgent,
     tool: &Tool,
     intent: &Intent,
+) -> Reply {
+    let error =
+        UpstreamError::Unavailable("the first call with this idempotency key has no result to share".to_owned());
+    let record = NewRecord {
+        status: Status::Error,
+        code: Some(error.code().to_owned()),
+        message: Some(error.to_string()),
+        ..record::of_tool(tool, intent, agent)
+    };
+    let record = record::note(&state.ledger, record).await;
+    failed(&tool.name, &error, record)
+}
+
+/// Checks for a call that ended without an answer for repeats, so that its outcome is unknown to them.
+fn is_lost(found: &StoredClaim) -> bool {
+    !found.answer.as_deref().is_some_and(is_for_repeats) && found.status != Status::Started
+}
+
+fn is_for_repeats(answer: &str) -> bool {
+    member(answer, NOT_FOR_REPEATS).is_none()
+}
+
+/// Records a repeat as a call of its own that was not sent. It succeeded if the first call did.
+async fn note_repeat(
+    state: &SharedState,
+    agent: &ConnectedAgent,
+    call: KeyedCall<'_>,
+    answer: &str,
     first: RecordId,
 ) -> Option<RecordId> {
-    let record = record::of_tool(tool, intent, &agent.identity, agent.client.as_deref());
+    let record = record::of_tool(call.tool, call.intent, agent);
+    let result = member(answer, "result");
+    let is_success = result.is_some_and(|result| member(result, "isError") != Some("true"));
     let record = NewRecord {
+        status: if is_success { Status::Success } else { Status::Error },
         code: Some("replayed".to_owned()),
-        metadata: message::with_members(&record.metadata, &[("replayed_from", &format!("\"{first}\""))]),
+        metadata: message::with_members(&record.metadata, &[(record::REPLAYED_FROM, &format!("\"{first}\""))]),
         ..record
     };
     record::note(&state.ledger, record).await

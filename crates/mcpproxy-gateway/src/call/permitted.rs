@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::decision::Claim;
 use mcpproxy_core::json::quote;
 use mcpproxy_core::settings::Durability;
-use mcpproxy_core::{ApprovalRef, Arguments, Attached, Declared, Denial, Intent, Permit, Tool, Variant, Warning};
+use mcpproxy_core::{ApprovalRef, Arguments, Attached, Declared, Denial, Intent, Mode, Permit, Tool, Variant, Warning};
 use mcpproxy_store::{Conditional, NewRecord, OpenRecord, RecordId, Step, StoreError, WaitFor};
 
 use super::approval::not_usable;
 use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
 use super::claims::{self, FirstCall, KeyedCall};
 use super::{Stopped, dry_run, failed};
-use crate::agents::ConnectedAgent;
+use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::answer::{error_result, with_own_meta};
 use crate::crash::crash_point;
 use crate::message::{INVALID_PARAMS, Reply, RpcError, with_members};
@@ -59,7 +59,11 @@ impl<'a> PermittedCall<'a> {
             return Err(Stopped::Answered(Err(RpcError::new(INVALID_PARAMS, "the server was removed"))));
         };
         let sensitive = Sensitive::of(&tool, permit.arguments().as_str());
-        let (wait, warnings) = (durability(snapshot, permit), permit.warnings().to_vec());
+        // The agent of a direct call chose no variant, so it cannot choose another.
+        let is_useful =
+            |warning: &&Warning| agent.endpoint_mode == EndpointMode::Four || warning.code != Warning::OVERLY_CAUTIOUS;
+        let warnings = permit.warnings().iter().filter(is_useful).cloned().collect();
+        let wait = durability(snapshot, permit);
         let bound = Bound::of(permit).map(Box::new);
         let (took, approved_by) = (Duration::ZERO, None);
         Ok(Self { tool, server, agent, sensitive, wait, warnings, took, approved_by, bound })
@@ -78,7 +82,7 @@ impl<'a> PermittedCall<'a> {
         passage: &Passage<'_>,
     ) -> Result<OpenRecord, Stopped> {
         crash_point("before_open");
-        let started = record::of_permit(permit, &self.agent.identity, self.agent.client.as_deref(), &self.sensitive);
+        let started = record::of_permit(permit, self.agent, &self.sensitive);
         let started = match &self.approved_by {
             Some(by) => {
                 NewRecord { metadata: with_members(&started.metadata, &[("approved_by", &quote(by))]), ..started }
@@ -114,14 +118,23 @@ impl<'a> PermittedCall<'a> {
             }
             // Without an idempotency key, only the approval can be what another call has spent.
             let Some(claim) = &bound.claim else { break };
-            let call = KeyedCall { tool: &self.tool, intent: &bound.intent, claim };
+            // With an approval, it is unknown which of the two another call holds.
+            let was_held = bound.approval.is_none();
+            let call = KeyedCall { tool: &self.tool, intent: &bound.intent, claim, was_held };
             match claims::first_call(state, self.agent, call, passage, self.server.settings.call_timeout).await? {
                 FirstCall::Answered(reply) => return Err(Stopped::Answered(reply)),
                 FirstCall::Refused(denial) => return Err(denial.into()),
                 FirstCall::Released(step) => released = step,
             }
         }
-        Err(lost(state, bound.approval.as_ref()).await?.into())
+        match (&bound.approval, &bound.claim) {
+            // Each of the calls that held the key failed, so there is no answer to share.
+            (None, Some(_)) => {
+                let reply = claims::nothing_to_share(state, self.agent, &self.tool, &bound.intent).await;
+                Err(Stopped::Answered(reply))
+            }
+            (approval, _) => Err(lost(state, approval.as_ref()).await?.into()),
+        }
     }
 
     /// Sends the call and checks the server's reply against the contract.
@@ -136,7 +149,8 @@ impl<'a> PermittedCall<'a> {
     /// Records how the call ended. If the log fails now, the agent gets the answer with a warning, because the call was
     /// made. The outcome waits in memory until the log works again.
     pub(super) async fn close(&mut self, state: &SharedState, open: OpenRecord, reply: &CheckedReply) {
-        let outcome = reply.outcome(&self.tool, &self.sensitive, self.took);
+        let mode = if self.is_dry_run() { Mode::DryRun } else { Mode::Real };
+        let outcome = reply.outcome(&self.tool, mode, &self.sensitive, self.took);
         crash_point("before_close");
         let steps = self.bound.as_ref().map(|bound| self.steps_after(bound, reply)).unwrap_or_default();
         let closed = if steps.is_empty() {
@@ -182,8 +196,11 @@ impl<'a> PermittedCall<'a> {
     }
 
     fn dry_run_mark(&self) -> Option<(&'static str, String)> {
-        let is_dry_run = self.bound.as_ref().is_some_and(|bound| bound.dry_run.is_some());
-        is_dry_run.then(|| dry_run::mark(&self.tool))
+        self.is_dry_run().then(|| dry_run::mark(&self.tool))
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.bound.as_ref().is_some_and(|bound| bound.dry_run.is_some())
     }
 }
 

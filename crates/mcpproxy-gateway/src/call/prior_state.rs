@@ -16,6 +16,7 @@ use crate::state::SharedState;
 use crate::upstream::Passage;
 
 /// Parameters of a call that are for the gateway and not for the tool.
+#[derive(Clone)]
 pub(super) struct CallExtras {
     /// The approval that the call says it has.
     pub(super) approval: Option<ApprovalId>,

@@ -36,6 +36,7 @@ use crate::call::{self, CallRequest, Target};
 use crate::headers;
 use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, required};
 use crate::protocol::Era;
+use crate::record::RequestedCall;
 use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
@@ -208,14 +209,17 @@ async fn call_tool(
             (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
             (None, _) => {
                 let error = four::no_such_tool(&name);
-                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
+                let requested = RequestedCall { variant: None, direct: None, arguments, meta: None };
+                return Box::pin(call::refuse_unknown(state, agent, &name, requested, error)).await;
             }
         },
         EndpointMode::Server(_) | EndpointMode::Direct => match agent.endpoint_mode.tool_in(&name) {
             Some(name) => Target::Direct { name, arguments, meta: field(params, "_meta") },
             None => {
                 let error = unknown("tool", &name);
-                return Box::pin(call::refuse_unknown(state, agent, &name, arguments, error)).await;
+                let meta = field(params, "_meta");
+                let requested = RequestedCall { variant: None, direct: None, arguments, meta };
+                return Box::pin(call::refuse_unknown(state, agent, &name, requested, error)).await;
             }
         },
     };

@@ -46,31 +46,47 @@ pub(super) fn tools(audience: Audience) -> &'static str {
 
 fn list(audience: Audience) -> String {
     let calls = Variant::ALL.map(|variant| call_tool(variant, audience));
-    let tools: Vec<Tool> = std::iter::once(retrieve_tool()).chain(calls).collect();
+    let tools: Vec<Tool> = std::iter::once(retrieve_tool(audience.two_key)).chain(calls).collect();
     serde_json::to_string(&tools).unwrap_or_else(|_| "[]".to_owned())
 }
 
-pub(super) fn instructions(endpoint_mode: &EndpointMode) -> &'static str {
-    match endpoint_mode {
-        EndpointMode::Four => {
+pub(super) fn instructions(endpoint_mode: &EndpointMode, two_key: TwoKey) -> &'static str {
+    match (endpoint_mode, two_key) {
+        (EndpointMode::Four, TwoKey::Required) => {
+            "Find tools of all connected servers with retrieve_tools, then call one with the variant its call_with \
+             names: call_tool_read, call_tool_write or call_tool_destructive. Every call requires a matching \
+             intent.operation_type: read, write or destructive. A refusal says what to do instead."
+        }
+        (EndpointMode::Four, TwoKey::Optional) => {
             "Find tools of all connected servers with retrieve_tools, then call one with the variant its call_with \
              names: call_tool_read, call_tool_write or call_tool_destructive. A refusal says what to do instead."
         }
-        EndpointMode::Server(_) | EndpointMode::Direct => {
+        (EndpointMode::Server(_) | EndpointMode::Direct, TwoKey::Required) => {
+            "Tools of the servers behind this gateway, under their own names. Each call is checked and recorded. Every call \
+             requires _meta[\"mcpproxy/intent\"] with operation_type: destructive if destructiveHint is true, else read \
+             if readOnlyHint is true, else write."
+        }
+        (EndpointMode::Server(_) | EndpointMode::Direct, TwoKey::Optional) => {
             "Tools of the servers behind this gateway, under their own names. Each call is checked and recorded."
         }
     }
 }
 
-fn retrieve_tool() -> Tool {
-    let description = "Search for tools across all upstream servers. Results include annotations (readOnlyHint, \
-        destructiveHint) and recommended call_with variant. Use call_tool_read for read-only operations, \
-        call_tool_write for modifications, call_tool_destructive for deletions. Intent, if declared, must match tool variant.";
+fn retrieve_tool(two_key: TwoKey) -> Tool {
+    let key = match two_key {
+        TwoKey::Optional => "Intent, if declared, must match tool variant.",
+        TwoKey::Required => "Intent is required and must match tool variant.",
+    };
+    let description = format!(
+        "Search for tools across all upstream servers. Results include annotations (readOnlyHint, destructiveHint) and \
+         recommended call_with variant. Use call_tool_read for read-only operations, call_tool_write for \
+         modifications, call_tool_destructive for deletions. {key}"
+    );
     // No `additionalProperties: false` here and below: some clients then refuse a call in words of their own.
     let schema = json!({
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What the tool should do"},
+            "query": {"type": "string"},
             "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
             "server": {"type": "string"},
             "detail": {"type": "string", "enum": ["brief", "full"], "description": "full adds each tool's contract"}
@@ -85,7 +101,7 @@ fn call_tool(variant: Variant, audience: Audience) -> Tool {
     let (purpose, limit, annotations) = match variant {
         Variant::Read => (
             "Execute a read-only tool discovered via retrieve_tools. Use for operations that query data without modifying state.",
-            "Will be rejected if server marks tool as destructive.",
+            "Will be rejected if server marks tool as destructive or not read-only.",
             ToolAnnotations::new().read_only(true).destructive(false).open_world(true),
         ),
         Variant::Write => (
@@ -103,6 +119,13 @@ fn call_tool(variant: Variant, audience: Audience) -> Tool {
         TwoKey::Optional => (format!("An intent.operation_type, if given, must be '{variant}'."), json!(["name"])),
         TwoKey::Required => (format!("Requires intent.operation_type='{variant}'."), json!(["name", "intent"])),
     };
+    let mut intent = json!({
+        "type": "object",
+        "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
+    });
+    if let (TwoKey::Required, Some(fields)) = (audience.two_key, intent.as_object_mut()) {
+        fields.insert("required".to_owned(), json!(["operation_type"]));
+    }
     // Parameters that explain themselves have no description. Also accepted, and left out for brevity:
     // `intent_operation_type`, and the sensitivity and reason inside `intent`.
     let text = json!({"type": "string"});
@@ -112,10 +135,7 @@ fn call_tool(variant: Variant, audience: Audience) -> Tool {
             "name": {"type": "string", "description": "server:tool"},
             "args": {"type": "object"},
             "args_json": text,
-            "intent": {
-                "type": "object",
-                "properties": {"operation_type": {"type": "string", "enum": [variant.operation()]}}
-            },
+            "intent": intent,
             "intent_data_sensitivity": {"type": "string", "enum": ["public", "internal", "private", "unknown"]},
             "intent_reason": text,
             "dry_run": {"type": "boolean"},
@@ -214,7 +234,7 @@ pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &
     let tools: usize = snapshot.offers.values().map(|offers| offers.tools.len()).sum();
     let found =
         offload(tools * BYTES_PER_TOOL, || snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit));
-    let answer = views::answer(&found, detail, limit);
+    let answer = views::answer(&snapshot.settings, &found, detail, limit);
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{answer},\"isError\":false}}",
         mcpproxy_core::json::quote(&answer)

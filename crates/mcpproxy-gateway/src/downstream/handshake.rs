@@ -32,7 +32,7 @@ pub(crate) fn initialize(
         ("protocolVersion", quote(version).as_str()),
         ("capabilities", &capabilities_of(state, endpoint_mode, Era::Legacy)),
         ("serverInfo", &IMPLEMENTATION),
-        ("instructions", &quote(four::instructions(endpoint_mode))),
+        ("instructions", &quote(instructions(state, endpoint_mode))),
     ]);
     Ok((session, result))
 }
@@ -43,11 +43,15 @@ pub(super) fn discover(state: &SharedState, endpoint_mode: &EndpointMode) -> Str
     message::object([
         ("supportedVersions", versions.as_str()),
         ("capabilities", &capabilities_of(state, endpoint_mode, Era::Modern)),
-        ("instructions", &quote(four::instructions(endpoint_mode))),
+        ("instructions", &quote(instructions(state, endpoint_mode))),
         ("ttlMs", "60000"),
         ("cacheScope", "\"private\""),
         ("_meta", &format!("{{\"io.modelcontextprotocol/serverInfo\":{}}}", IMPLEMENTATION.as_str())),
     ])
+}
+
+fn instructions(state: &SharedState, endpoint_mode: &EndpointMode) -> &'static str {
+    four::instructions(endpoint_mode, state.snapshot.load().settings.intent.two_key)
 }
 
 /// Returns the capabilities of this endpoint now. At `/mcp/s/NAME` they depend on the server.

@@ -51,6 +51,9 @@ async fn at_server(State(state): State<Arc<SharedState>>, Path(name): Path<Strin
         Ok(agent) => agent,
         Err(response) => return *response,
     };
+    if !state.snapshot.load().settings.direct_mode {
+        return direct_mode_is_off();
+    }
     // A disabled server, or one outside the token's scope, is answered like one that does not exist.
     let known = ServerName::parse(&name).ok().filter(|name| {
         let snapshot = state.snapshot.load();
@@ -64,9 +67,16 @@ async fn at_server(State(state): State<Arc<SharedState>>, Path(name): Path<Strin
 
 async fn enter(state: Arc<SharedState>, endpoint_mode: EndpointMode, request: Request) -> Response {
     match authenticate(&state, request.headers()).await {
+        Ok(_) if endpoint_mode == EndpointMode::Direct && !state.snapshot.load().settings.direct_mode => {
+            direct_mode_is_off()
+        }
         Ok(agent) => by_method(state, endpoint_mode, agent, request).await,
         Err(response) => *response,
     }
+}
+
+fn direct_mode_is_off() -> Response {
+    respond::plain(StatusCode::NOT_FOUND, "the operator has turned direct mode off (`direct_mode`); connect to /mcp\n")
 }
 
 async fn by_method(

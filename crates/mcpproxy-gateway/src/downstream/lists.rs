@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::{ServerName, Tool, Variant};
 use serde_json::value::RawValue;
@@ -28,8 +29,11 @@ pub(super) fn tools(state: &SharedState, agent: &ConnectedAgent, params: &Member
             Audience { two_key: snapshot.settings.intent.two_key, is_headless: agent.identity.scope.headless };
         return Ok(finish("tools", four::tools(audience), agent.era, FOUR));
     }
-    let visible =
-        snapshot.catalog.visible(&agent.identity.scope).filter(|tool| agent.endpoint_mode.shows(tool.name.server()));
+    let contracts = snapshot.settings.contracts;
+    // Under its own name, a tool cannot say that it needs a contract first. So it is left out.
+    let is_shown =
+        |tool: &&Arc<Tool>| agent.endpoint_mode.shows(tool.name.server()) && !needs_contract(contracts, tool);
+    let visible = snapshot.catalog.visible(&agent.identity.scope).filter(is_shown);
     let all: Vec<String> = visible
         .map(|tool| match &agent.endpoint_mode {
             EndpointMode::Server(_) => listed(agent, tool),

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use mcpproxy_core::contract::{Contracts, Effective};
 use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::review::coverage::{Coverage, coverage};
+use mcpproxy_core::review::docs::{DocsPage, docs};
 use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint, unmatched};
+use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use super::Gateway;
@@ -19,6 +21,11 @@ impl Gateway {
         let snapshot = self.state.snapshot.load();
         let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
         snapshot.catalog.resolve(name).or_else(forbidden).map(Arc::clone)
+    }
+
+    /// Returns the settings for tools without a contract of the operator.
+    pub fn contract_settings(&self) -> ContractSettings {
+        self.state.snapshot.load().settings.contracts
     }
 
     /// Lints the active contracts.
@@ -42,6 +49,11 @@ impl Gateway {
             Some(unreached) => Err(DraftError::NotConnected(unreached.unavailable().to_string())),
             None => Ok(draft::draft(server, &offers.tools)),
         }
+    }
+
+    /// Writes contract cards of all tools as Markdown pages.
+    pub fn contract_docs(&self) -> Vec<DocsPage> {
+        docs(&self.state.snapshot.load_full().catalog)
     }
 
     /// Lists all tools with the source of their classification.

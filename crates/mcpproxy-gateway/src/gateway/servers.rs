@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::counts::ToolCounts;
+use super::tool_changes::ToolChanges;
 use crate::agents::ListKind;
 use crate::events::GatewayEvent;
 use crate::message::member;
@@ -19,6 +20,7 @@ use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::ServerStatus;
+use crate::tool_lists::ToolLists;
 use crate::upstream::{Change, Server, Watch, supervise};
 
 /// Changes within this time share one snapshot.
@@ -50,11 +52,17 @@ struct Supervised {
 }
 
 impl Servers {
-    pub(super) fn new(state: Arc<SharedState>, files: Files, logs: PathBuf, demo: Arc<[String]>) -> Arc<Self> {
+    pub(super) fn new(
+        state: Arc<SharedState>,
+        files: Files,
+        tools: ToolLists,
+        logs: PathBuf,
+        demo: Arc<[String]>,
+    ) -> Arc<Self> {
         let (changes, changed) = mpsc::unbounded_channel();
         let (running, leaving) = (Mutex::default(), Mutex::default());
         let servers = Arc::new(Self { state, logs, demo, running, leaving, files: Mutex::new(files), changes });
-        tokio::spawn(take_changes(Arc::clone(&servers), changed));
+        tokio::spawn(take_changes(Arc::clone(&servers), ToolChanges::new(tools), changed));
         servers
     }
 
@@ -168,8 +176,20 @@ impl Watch for Watcher {
 
 /// Gathers changes, builds a snapshot, then tells listeners. In this order, a listener that asks at once sees the
 /// change.
-async fn take_changes(servers: Arc<Servers>, mut changed: mpsc::UnboundedReceiver<(ServerName, Change)>) {
-    while let Some(first) = changed.recv().await {
+async fn take_changes(
+    servers: Arc<Servers>,
+    mut tools: ToolChanges,
+    mut changed: mpsc::UnboundedReceiver<(ServerName, Change)>,
+) {
+    loop {
+        let first = tokio::select! {
+            first = changed.recv() => first,
+            () = tools.due() => {
+                tools.note(&servers.state).await;
+                continue;
+            }
+        };
+        let Some(first) = first else { return };
         tokio::time::sleep(GATHER).await;
         let mut changes = vec![first];
         while let Ok(more) = changed.try_recv() {
@@ -181,8 +201,12 @@ async fn take_changes(servers: Arc<Servers>, mut changed: mpsc::UnboundedReceive
         if let Err(error) = tokio::task::spawn_blocking(move || building.refresh(None)).await {
             tracing::error!(%error, "could not build a snapshot");
         }
+        let listed = changes.iter().filter(|(_, change)| matches!(change, Change::Connected | Change::Tools));
+        let listed: Vec<ServerName> = listed.map(|(name, _)| name.clone()).collect();
         announce(&servers.state, changes, &before).await;
         servers.state.apply_news(count);
+        tools.listed(listed);
+        tools.note(&servers.state).await;
     }
 }
 
@@ -217,6 +241,7 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
                 state.events.send(GatewayEvent::Down { server: name, reason, hint });
             }
             Change::Tools => {}
+            Change::ToolsUnread(reason) => record::note_unread_tools(&state.ledger, &name, &reason).await,
             Change::Prompts => drop(lists.insert((name, ListKind::Prompts))),
             Change::Resources => drop(lists.insert((name, ListKind::Resources))),
             // Told at once, without a snapshot.
@@ -255,6 +280,7 @@ mod tests {
             store,
             ledger,
             logs: folder.path().to_owned(),
+            tools: folder.path().join("tools"),
             base_url: String::new(),
             demo_command: Vec::new(),
         });

@@ -17,7 +17,7 @@ impl Gateway {
         let snapshot = self.state.snapshot.load();
         let all = snapshot.catalog.tools().chain(snapshot.catalog.forbidden());
         let wanted = all.filter(|tool| server.is_none_or(|server| tool.name.server() == server));
-        wanted.map(|tool| parsed(&described(tool))).collect()
+        wanted.map(|tool| parsed(&described(&snapshot.settings, tool))).collect()
     }
 
     /// Searches tools as an agent with access to everything would.
@@ -30,7 +30,7 @@ impl Gateway {
                 Reasons::LeftOut => None,
                 Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
             };
-            (parsed(&brief_hit(hit)), why)
+            (parsed(&brief_hit(&snapshot.settings, hit)), why)
         });
         SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
     }
@@ -73,7 +73,7 @@ impl Gateway {
         let snapshot = self.state.snapshot.load();
         let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
         let tool = snapshot.catalog.resolve(name).or_else(forbidden)?;
-        let mut view = parsed(&described(tool));
+        let mut view = parsed(&described(&snapshot.settings, tool));
         if let Value::Object(fields) = &mut view {
             fields.insert("tool".to_owned(), parsed(&tool.offered.json));
         }

@@ -11,7 +11,7 @@ use super::error::UpstreamError;
 use super::http::HttpLink;
 use crate::agents::AgentChannel;
 use crate::headers;
-use crate::message::{self, Reply, object};
+use crate::message::{self, OWN_PREFIX, Reply, object};
 use crate::protocol::{Era, IMPLEMENTATION, MODERN_VERSION};
 
 pub(crate) struct Connection {
@@ -150,7 +150,7 @@ pub(super) fn passed_meta(meta: &str) -> Option<String> {
 
 /// Returns false for keys that belong to one hop.
 fn is_passed(key: &str) -> bool {
-    key != "progressToken" && !key.starts_with(HOP_PREFIX)
+    key != "progressToken" && !key.starts_with(HOP_PREFIX) && !key.starts_with(OWN_PREFIX)
 }
 
 /// Filters the agent's capabilities to those that the gateway relays. It relays no extensions.

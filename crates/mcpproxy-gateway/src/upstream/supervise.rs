@@ -23,6 +23,10 @@
 //! Why reconnect at once when a server lost its session? The server is up and answered 404. A new handshake repairs
 //! that, and calls wait for it (`forward.rs`). Backoff would only make them fail.
 //!
+//! Why read the tools again on an interval (`tools_refresh`)? Some servers change their tools without a notification, and
+//! a decision rests on annotations. One server is read at a time in the whole process. A server that does not answer in
+//! time keeps its connection and its previous list, because it may be busy with a call.
+//!
 //! Example: the log of a server whose command does not exist says `could not start`, and `servers list` shows `waiting`
 //! with that reason until an attempt succeeds or the settings change.
 
@@ -31,6 +35,7 @@ use std::time::Duration;
 
 use mcpproxy_core::settings::TransportSettings;
 use rand::RngExt as _;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -50,6 +55,12 @@ const GOOD_RUN: Duration = Duration::from_secs(60);
 /// Shortest time between two reads of a list that a server keeps changing.
 const RELOAD_PAUSE: Duration = Duration::from_millis(100);
 
+/// Timeout of a read of the tools on the interval. Other servers wait for their turn meanwhile.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The turn to read tools on the interval, so that a hundred servers are not read at once.
+static REFRESH_TURN: Semaphore = Semaphore::const_new(1);
+
 /// Receives reports about a server.
 pub(crate) trait Watch: Send + Sync {
     fn changed(&self, server: &Server, change: Change);
@@ -57,8 +68,13 @@ pub(crate) trait Watch: Send + Sync {
 
 pub(crate) enum Change {
     Connected,
-    Failed { reason: String, hint: Option<String> },
+    Failed {
+        reason: String,
+        hint: Option<String>,
+    },
     Tools,
+    /// The tools could not be read again, for this reason. Reported once, until they can be read.
+    ToolsUnread(String),
     Prompts,
     Resources,
     ResourceUpdated(String),
@@ -185,9 +201,20 @@ async fn live(
         }
         (Link::Duplex(_), Era::Legacy) => {}
     }
+    let mut refresh_at = next_refresh(server);
+    let mut is_unread = false;
     loop {
         let notice = tokio::select! {
             notice = notices.next() => notice,
+            _turn = refresh_turn(refresh_at) => {
+                let unread = refresh(server, connection, watch).await.err();
+                let was_unread = std::mem::replace(&mut is_unread, unread.is_some());
+                if let Some(reason) = unread.filter(|_| !was_unread) {
+                    watch.changed(server, Change::ToolsUnread(reason));
+                }
+                refresh_at = next_refresh(server);
+                continue;
+            }
             () = connection.ended().cancelled() => return match &connection.link {
                 Link::Http(link) if link.lost_session() => End::Restart,
                 Link::Http(_) | Link::Duplex(_) => End::Failed(UpstreamError::Closed),
@@ -197,6 +224,43 @@ async fn live(
             return End::Failed(error);
         }
     }
+}
+
+/// Returns the time of the next read of the tools, if they are read on an interval. Jitter spreads servers that
+/// connected together.
+fn next_refresh(server: &Server) -> Option<Instant> {
+    refresh_wait(server.settings.tools_refresh).map(|wait| Instant::now() + wait)
+}
+
+fn refresh_wait(interval: Duration) -> Option<Duration> {
+    (!interval.is_zero()).then(|| interval.mul_f64(rand::rng().random_range(0.9..1.1)))
+}
+
+/// Waits until the tools are due, and for the turn to read them. Notifications are taken meanwhile.
+async fn refresh_turn(at: Option<Instant>) -> Option<SemaphorePermit<'static>> {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+    REFRESH_TURN.acquire().await.ok()
+}
+
+/// Reads the tools again, and reports them if they changed. After a failure, which is returned as a reason, the previous
+/// list remains. If the connection is lost, the supervisor notices it by itself.
+async fn refresh(server: &Server, connection: &Connection, watch: &dyn Watch) -> Result<(), String> {
+    let mut offers = Offers::clone(&server.offers());
+    let before = (Arc::clone(&offers.tools), offers.hidden.clone());
+    let limit = server.settings.connect_timeout.min(REFRESH_TIMEOUT);
+    let read = tokio::select! {
+        read = tokio::time::timeout(limit, offers.load_tools(connection, &server.settings)) => read,
+        () = connection.ended().cancelled() => return Ok(()),
+    };
+    read.unwrap_or(Err(UpstreamError::Timeout(limit))).map_err(|error| error.to_string())?;
+    if !(offers.tools.tools().eq(before.0.tools()) && offers.hidden == before.1) {
+        server.set_offers(offers);
+        watch.changed(server, Change::Tools);
+    }
+    Ok(())
 }
 
 async fn take_notice(
@@ -241,6 +305,20 @@ async fn listen(connection: &Connection) {
         // A refusal is final. A stream that lasted and then broke is opened again.
         if matches!(listened, Ok(Err(_))) || began.elapsed() < BACKOFF_FIRST || connection.ended().is_cancelled() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_read_about_when_the_interval_has_passed() {
+        assert_eq!(refresh_wait(Duration::ZERO), None);
+        for _ in 0..100 {
+            let wait = refresh_wait(Duration::from_secs(100)).unwrap();
+            assert!((Duration::from_secs(90)..=Duration::from_secs(110)).contains(&wait), "{wait:?}");
         }
     }
 }

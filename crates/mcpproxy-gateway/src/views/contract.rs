@@ -1,7 +1,9 @@
 //! Contracts as agents see them: as resources, and in the annotations of tools.
 
 use mcpproxy_core::contract::{Idempotency, META_KEY};
+use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::json::{members, quote};
+use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{Catalog, Scope, ServerName, Tool, ToolName, Variant};
 use serde_json::json;
 
@@ -42,9 +44,14 @@ pub(crate) fn tool_of(address: &str) -> Option<Option<ToolName>> {
     Some(rest.split_once('/').and_then(|(server, tool)| ToolName::of(&ServerName::parse(server).ok()?, tool).ok()))
 }
 
-/// Builds the answer to `resources/read`.
+/// Builds the answer to `resources/read`: the effective contract, with the schemas that count.
 pub(crate) fn read(tool: &Tool) -> String {
-    let text = tool_contract(tool).to_string();
+    let mut contract = tool_contract(tool);
+    if let Some(fields) = contract.as_object_mut() {
+        let schemas = [("inputSchema", tool.whole_input_schema()), ("outputSchema", tool.whole_output_schema())];
+        fields.extend(schemas.into_iter().filter_map(|(name, schema)| Some((name.to_owned(), schema?))));
+    }
+    let text = contract.to_string();
     json!({"contents": [{"uri": uri(&tool.name), "mimeType": MIME_TYPE, "text": text}]}).to_string()
 }
 
@@ -82,8 +89,7 @@ pub(crate) fn listed(tool: &Tool) -> String {
 pub(crate) fn annotations(tool: &Tool) -> String {
     let own = tool.offered.field("annotations").unwrap_or("{}");
     // A server that claims both is treated as destructive, and clients should do the same.
-    let claims_both = tool.hints.read_only == Some(true) && tool.hints.destructive == Some(true);
-    if !tool.contract.is_written && !claims_both {
+    if !tool.contract.is_written && !claims_both(tool) {
         return own.to_owned();
     }
     let mut set = Vec::new();
@@ -99,6 +105,26 @@ pub(crate) fn annotations(tool: &Tool) -> String {
         Some(_) => message::with_members(own, &set),
         None => object(set),
     }
+}
+
+/// Returns true if the server says that the tool only reads, and that it is destructive.
+fn claims_both(tool: &Tool) -> bool {
+    tool.hints.read_only == Some(true) && tool.hints.destructive == Some(true)
+}
+
+/// Returns the annotations that stand beside `call_with`. There a server that claims both hints is shown as it is,
+/// because `call_with` says how the gateway reads them. Only an `operation` in a contract replaces its claims.
+pub(crate) fn shown_annotations(tool: &Tool) -> String {
+    let is_claim = claims_both(tool) && tool.contract.written_operation.is_none();
+    if tool.contract.is_written && !is_claim {
+        return annotations(tool);
+    }
+    tool.offered.field("annotations").unwrap_or("{}").to_owned()
+}
+
+/// Lists what a call needs, and `contract` if no call is possible without one from the operator.
+pub(crate) fn needs_of(settings: ContractSettings, tool: &Tool) -> String {
+    if needs_contract(settings, tool) { "[\"contract\"]".to_owned() } else { needs(tool) }
 }
 
 /// Lists what a call needs, such as a confirmation, as JSON.

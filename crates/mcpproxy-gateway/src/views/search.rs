@@ -4,9 +4,10 @@
 mod tests;
 
 use mcpproxy_core::json::{members, quote};
+use mcpproxy_core::settings::{Settings, TwoKey};
 use mcpproxy_core::{Brief, Confidence, Keep, SearchHit, SearchResult, Tool, brief};
 
-use super::contract::{annotations, tool_contract};
+use super::contract::{shown_annotations, tool_contract};
 use super::no_match::{self, Reader};
 use super::parts;
 use crate::message::object;
@@ -23,6 +24,9 @@ const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "
 /// Repeated with every search, so it has at most 200 bytes. Refusals say what else a call needs.
 const USAGE: &str = "Use call_tool_read for read-only operations, call_tool_write for modifications, \
     call_tool_destructive for deletions: see call_with. Pass name and args. Intent must match tool variant.";
+/// The same, if the setting `two_key` is `required`.
+const USAGE_TWO_KEYS: &str = "Use call_tool_read for reads, call_tool_write for modifications, call_tool_destructive for \
+    deletions: see call_with. Pass name, args and intent.operation_type, which is required and must match.";
 const USAGE_OF_NOTHING: &str = "Once a search finds a tool, call it with the variant in its call_with.";
 
 /// The detail that an agent asks for.
@@ -53,19 +57,23 @@ impl Detail {
 }
 
 /// Builds the answer as raw JSON. It has fewer than `limit` tools if they do not fit.
-pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> String {
+pub(crate) fn answer(settings: &Settings, found: &SearchResult, detail: Detail, limit: usize) -> String {
+    let usage = match settings.intent.two_key {
+        TwoKey::Optional => USAGE,
+        TwoKey::Required => USAGE_TWO_KEYS,
+    };
     if let Some(nothing) = &found.no_match {
         return frame("", Some(&no_match::note(nothing, Reader::Agent)), USAGE_OF_NOTHING);
     }
     if let (Detail::Full, 1, [hit]) = (detail, limit, found.hits.as_slice()) {
         let note = found.doubt.as_ref().map(no_match::doubt);
-        return frame(&entry(hit, Form::Whole, detail), note.as_deref(), USAGE);
+        return frame(&entry(settings, hit, Form::Whole, detail), note.as_deref(), usage);
     }
-    let mut room = ANSWER_MAX_BYTES.saturating_sub(frame("", None, USAGE).len() + NOTE_MAX_BYTES);
+    let mut room = ANSWER_MAX_BYTES.saturating_sub(frame("", None, usage).len() + NOTE_MAX_BYTES);
     let share = room / found.hits.len().clamp(1, SHARES_MAX);
     let (mut tools, mut is_cut) = (Vec::new(), false);
     for hit in &found.hits {
-        let mut forms = detail.forms().map(|form| (form, entry(hit, form, detail)));
+        let mut forms = detail.forms().map(|form| (form, entry(settings, hit, form, detail)));
         // A tool that does not fit must not hide those after it.
         let Some((form, tool)) = forms.find(|(_, tool)| tool.len() < share.min(room)) else { continue };
         room -= tool.len() + 1;
@@ -74,7 +82,7 @@ pub(crate) fn answer(found: &SearchResult, detail: Detail, limit: usize) -> Stri
     }
     let doubt = found.doubt.as_ref().map(no_match::doubt);
     let notes: Vec<String> = doubt.into_iter().chain(note(tools.len(), found.hits.len(), is_cut)).collect();
-    frame(&tools.join(","), (!notes.is_empty()).then(|| notes.join(" ")).as_deref(), USAGE)
+    frame(&tools.join(","), (!notes.is_empty()).then(|| notes.join(" ")).as_deref(), usage)
 }
 
 fn note(shown: usize, found: usize, is_cut: bool) -> Option<String> {
@@ -97,12 +105,12 @@ fn frame(tools: &str, note: Option<&str>, usage: &str) -> String {
 }
 
 /// Describes one tool, as raw JSON.
-pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
+pub(super) fn entry(settings: &Settings, hit: &SearchHit, form: Form, detail: Detail) -> String {
     let tool = &hit.tool;
     let words = tool.offered.description.for_json();
     let whole_schema = || tool.offered.field("inputSchema").unwrap_or("{}");
     let (words, annotations, schema) = match form {
-        Form::Whole => (words.to_owned(), annotations(tool), whole_schema().to_owned()),
+        Form::Whole => (words.to_owned(), shown_annotations(tool), counting_schema(tool)),
         Form::Brief(Keep::Meaning) => {
             let Brief { description, schema } = tool.brief().clone();
             (description, brief_annotations(tool), schema)
@@ -115,7 +123,7 @@ pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
     // An agent that reads only the description still learns which variant to use.
     let separator = if words.is_empty() { "" } else { "\n" };
     let description = format!("{words}{separator}(Call with {}.)", tool.call_with().tool());
-    let mut parts = parts(tool, &description, annotations, schema);
+    let mut parts = parts(settings, tool, &description, annotations, schema);
     parts.push(("score", format!("{:.3}", hit.score)));
     match hit.confidence {
         Confidence::Usual => {}
@@ -125,14 +133,28 @@ pub(super) fn entry(hit: &SearchHit, form: Form, detail: Detail) -> String {
         Form::Whole => true,
         Form::Brief(keep) => keep.is_exact(),
     };
+    if form == Form::Whole
+        && let Some(schema) = tool.whole_output_schema()
+    {
+        parts.push(("outputSchema", schema.to_string()));
+    }
     if detail == Detail::Full && tool.contract.is_written && has_room {
         parts.push(("contract", tool_contract(tool).to_string()));
     }
     object(parts.iter().map(|(key, value)| (*key, value.as_str())))
 }
 
+/// Returns the schema that arguments must match. Only a contract's schema makes it another than the server's own.
+fn counting_schema(tool: &Tool) -> String {
+    let own = || tool.offered.field("inputSchema").unwrap_or("{}").to_owned();
+    match &tool.contract.input_schema {
+        Some(_) => tool.whole_input_schema().map_or_else(own, |schema| schema.to_string()),
+        None => own(),
+    }
+}
+
 fn brief_annotations(tool: &Tool) -> String {
-    let all = annotations(tool);
+    let all = shown_annotations(tool);
     if all.len() <= ANNOTATIONS_MAX_BYTES {
         return all;
     }

@@ -253,7 +253,11 @@ async fn every_step_is_on_the_record() {
             assert_eq!(crate::rig::line(one).split(' ').nth(3), Some("fx:send"));
             assert_eq!((one.agent.as_deref(), one.risk.map(|risk| risk.as_str())), (Some("a"), Some("high")));
             assert_eq!(one.intent_type.unwrap().to_string(), "write");
-            let metadata: Value = serde_json::from_str(one.metadata.for_json()).unwrap();
+            let mut metadata: Value = serde_json::from_str(one.metadata.for_json()).unwrap();
+            let metadata_fields = metadata.as_object_mut().unwrap();
+            // Each step repeats what the call declared.
+            assert_eq!(metadata_fields.remove("intent"), Some(json!({"operation_type": "write"})));
+            assert_eq!(metadata_fields.remove("tool_variant"), Some(json!("call_tool_write")));
             json!([one.code.as_ref().unwrap().for_json(), one.status.as_str(), metadata])
         })
         .collect();

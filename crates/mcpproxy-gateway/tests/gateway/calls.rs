@@ -1,10 +1,14 @@
 //! Calls through the four tools, by every kind of agent: refusals, their messages, and that refused calls reach no
 //! server.
 
+use std::sync::Arc;
+
 use mcpproxy_core::settings::{IntentSettings, Settings, TwoKey, Unannotated};
+use mcpproxy_gateway::Files;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Reply, WAYS, Way, split_record};
+use crate::contracts::contracts;
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, text_result, tool};
 use crate::rig::{Rig, settings};
 
@@ -138,15 +142,56 @@ async fn what_an_agent_declares_is_on_the_record() {
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"fx:create_note"}"#).await.brief(), "create_note ran");
     let records = rig.whole_records().await;
     let calls: Vec<_> = records.iter().filter(|whole| whole.record.agent.is_some()).collect();
-    let metadata: Vec<&str> = calls.iter().map(|whole| whole.record.metadata.for_json()).collect();
+    // Every call names the contract that it was decided by.
+    let without_contract = |metadata: &str| {
+        let (before, rest) = metadata.split_once(r#","contract":{"digest":""#).unwrap();
+        let (digest, after) = rest.split_once(r#""}"#).unwrap();
+        assert_eq!(digest.len(), 64, "{metadata}");
+        format!("{before}{after}")
+    };
+    let metadata: Vec<String> = calls.iter().map(|whole| without_contract(whole.record.metadata.for_json())).collect();
     let declared = format!(
-        r#"{{"intent":{{"operation_type":"read","data_sensitivity":"private","reason":"{reason}"}},"tool_variant":"call_tool_read","intent_verified":true}}"#
+        r#"{{"intent":{{"operation_type":"read","data_sensitivity":"private","reason":"{reason}"}},"intent_declared":false,"tool_variant":"call_tool_read","endpoint_mode":"four","intent_verified":true}}"#
     );
-    let bare = r#"{"intent":{"operation_type":"read"},"tool_variant":"call_tool_read","intent_verified":false}"#;
+    let bare = r#"{"intent":{"operation_type":"read"},"intent_declared":false,"tool_variant":"call_tool_read","endpoint_mode":"four","intent_verified":false}"#;
     assert_eq!(metadata, [declared.as_str(), bare]);
     let first = calls[0];
     assert_eq!(first.args.as_ref().unwrap().for_json(), r#"{"b":1,"a":1.0}"#);
     assert_eq!(first.result.as_ref().unwrap().for_json(), text_result("echo ran"));
+}
+
+/// Beside `call_with`, an agent reads what the server sent. A client in direct mode has only the annotations, and gets
+/// them as the gateway reads them.
+#[tokio::test]
+async fn both_hints_are_shown_as_the_server_sent_them() {
+    let peer = fx().await;
+    let sent = json!({"readOnlyHint": true, "destructiveHint": true});
+    for (contract, shown, call_with) in [
+        ("", sent.clone(), "call_tool_destructive"),
+        ("riskLevel: low", sent.clone(), "call_tool_destructive"),
+        ("operation: read", json!({"readOnlyHint": true, "destructiveHint": false}), "call_tool_read"),
+    ] {
+        let contracts = match contract {
+            "" => Arc::default(),
+            line => contracts(&format!("tool: fx:both_hints\n{line}\n")),
+        };
+        let settings = Arc::new(settings([peer.settings("fx")]));
+        let rig = Rig::start(Files { settings, contracts, policies: Arc::default() }).await;
+        let mut agent = Agent::new(&rig, Way::Session, "a").await;
+        for detail in ["brief", "full"] {
+            let query = format!(r#"{{"query":"fx:both_hints","limit":1,"detail":"{detail}"}}"#);
+            let found = agent.call(&rig, "retrieve_tools", &query).await.result();
+            let found: Value = serde_json::from_str(&found).unwrap();
+            let tool = &found["structuredContent"]["tools"][0];
+            assert_eq!(tool["name"], "fx:both_hints", "{found}");
+            assert_eq!((&tool["annotations"], &tool["call_with"]), (&shown, &json!(call_with)), "{contract} {detail}");
+        }
+        let mut direct = Agent::at(&rig, Way::Session, "d", "/mcp/s/fx", "{}").await;
+        let list: Value = serde_json::from_str(&direct.request(&rig, "tools/list", "{}").await.result()).unwrap();
+        let tool = list["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "both_hints").unwrap();
+        let is_read = contract == "operation: read";
+        assert_eq!(tool["annotations"], json!({"readOnlyHint": is_read, "destructiveHint": !is_read}), "{contract}");
+    }
 }
 
 /// Every answer contains the id of its record, whatever the outcome.

@@ -344,6 +344,18 @@ async fn a_form_says_whose_words_it_has() {
     assert!(message.starts_with(&expected), "{message}");
 }
 
+/// A draft counts as soon as it is in force, but a form does not call it the operator's word.
+#[tokio::test]
+async fn a_form_marks_a_draft() {
+    let (_stage, _, got) = asked(&format!("# DRAFT: contracts for fx\n{HIGH}"), never_held(), FORM).await;
+    let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
+    let expected = format!(
+        "Agent 'a' wants to call 'fx:send' (risk: high (draft, not reviewed)).\nArguments: {ARGS}\n\
+         Effects (according to a draft, not reviewed): A mail leaves. Details: "
+    );
+    assert!(message.starts_with(&expected), "{message}");
+}
+
 /// Control characters, bidirectional text and line breaks from an agent cannot forge lines in a form.
 #[tokio::test]
 async fn a_form_shows_what_is_there() {

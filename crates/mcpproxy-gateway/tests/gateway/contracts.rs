@@ -7,7 +7,7 @@ use mcpproxy_core::policy::Policies;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Agent as Identity, Scope};
 use mcpproxy_gateway::Files;
-use mcpproxy_store::{Status, WholeRecord};
+use mcpproxy_store::{Record, Status, WholeRecord};
 use serde_json::Value;
 
 use crate::agent::{Agent, Reply, Way};
@@ -83,8 +83,9 @@ impl Observed {
 
     fn metadata(&self, key: &str) -> String {
         let of = |record: &WholeRecord| {
-            let metadata: Value = serde_json::from_str(record.record.metadata.for_json()).unwrap();
-            metadata[key].to_string()
+            let metadata = [Some(&record.record.metadata), record.record.end_metadata.as_ref()].into_iter().flatten();
+            let mut metadata = metadata.map(|text| serde_json::from_str::<Value>(text.for_json()).unwrap());
+            metadata.find_map(|one| one.get(key).map(Value::to_string)).unwrap_or_else(|| "null".to_owned())
         };
         self.records.iter().map(of).collect::<Vec<_>>().join(" ")
     }
@@ -318,10 +319,13 @@ async fn a_forbidden_tool_is_one_that_does_not_exist() {
     let seen = tools.iter().find(|tool| tool["name"] == "fx:read_secret").unwrap();
     assert_eq!(seen["risk_level"], "forbidden");
     assert!(peer.calls().is_empty());
-    let attempts = rig.all_records().await;
-    let attempts: Vec<&str> =
-        attempts.iter().filter_map(|record| record.code.as_ref()).map(|code| code.for_json()).collect();
-    assert_eq!(attempts.iter().filter(|code| **code == "forbidden_attempt").count(), 5, "{attempts:?}");
+    let records = rig.all_records().await;
+    let is_attempt = |record: &&Record| record.code.as_ref().is_some_and(|code| code.for_json() == "forbidden_attempt");
+    let attempts: Vec<&Record> = records.iter().filter(is_attempt).collect();
+    assert_eq!(attempts.len(), 5, "{records:?}");
+    for attempt in attempts {
+        assert!(attempt.metadata.for_json().contains(r#""contract":{"digest":""#), "{attempt:?}");
+    }
 }
 
 /// Two generations that differ before the call, in the record and after the call, and change while calls are under
@@ -361,11 +365,12 @@ async fn a_reload_under_load_never_mixes_two_generations() {
     let calls: Vec<_> = records.iter().filter(|record| record.tool.is_some()).collect();
     let mut seen = [0, 0];
     for record in calls {
-        let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap();
+        let end = record.end_metadata.as_ref().map(|end| end.for_json().to_owned());
         let risk = record.risk.map(|risk| risk.as_str()).unwrap();
-        match (metadata["audit_event"].as_str().unwrap(), risk, record.status) {
-            ("gen.one", "low", Status::Success) => seen[0] += 1,
-            ("gen.two", "medium", Status::Error) => seen[1] += 1,
+        match (end.as_deref(), risk, record.status) {
+            (Some(r#"{"audit_event":"gen.one"}"#), "low", Status::Success) => seen[0] += 1,
+            // The agent did not get the result, so its event is not recorded.
+            (None, "medium", Status::Error) => seen[1] += 1,
             mixed => panic!("{mixed:?}: {}", line(record)),
         }
     }
@@ -423,7 +428,7 @@ async fn every_contract_of_the_demo_server_counts() {
         .iter()
         .map(|tool| format!("{} {}", tool["name"].as_str().unwrap(), tool["risk_level"].as_str().unwrap()))
         .collect();
-    assert_eq!(levels.len(), 18, "{levels:?}");
+    assert_eq!(levels.len(), 26, "{levels:?}");
     let count = |level: &str| levels.iter().filter(|one| one.ends_with(level)).count();
-    assert_eq!(["low", "medium", "high", "critical", "forbidden"].map(count), [5, 4, 2, 5, 2], "{levels:?}");
+    assert_eq!(["low", "medium", "high", "critical", "forbidden"].map(count), [5, 5, 4, 7, 5], "{levels:?}");
 }

@@ -56,8 +56,31 @@ async fn a_standing_approval_covers_matching_calls_only() {
     assert_eq!(uses.count(), 3);
     let created =
         records.iter().find(|one| one.code.as_ref().is_some_and(|code| code.for_json() == "grant_created")).unwrap();
-    let expected = json!({"grant_id": made.id, "approval_id": id.as_str(), "by": "ada", "given": "factor", "minutes": 15, "uses": 3, "schema_sha256": Digest::of(TO_ADA.as_bytes()).to_string()});
+    let expected = json!({"intent": {"operation_type": "write"}, "tool_variant": "call_tool_write", "grant_id": made.id, "approval_id": id.as_str(), "by": "ada", "given": "factor", "minutes": 15, "uses": 3, "schema_sha256": Digest::of(TO_ADA.as_bytes()).to_string()});
     assert_eq!((metadata(created), created.agent.as_deref()), (expected, Some("a")));
+}
+
+/// The end of a standing approval says what it was given for, like its beginning.
+#[tokio::test]
+async fn a_revoked_standing_approval_keeps_its_intent() {
+    let stage = Stage::new("riskLevel: high\ncategory: mail", never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let more = r#","intent":{"operation_type":"write","data_sensitivity":"private","reason":"a batch"}"#;
+    let id = Got::of(&mut agent, &stage.rig, &send(ARGS, more)).await.id();
+    let made = grant(&stage, &wanted(&id, TO_ADA, 15, 9)).await.unwrap();
+    assert!(stage.rig.gateway.approvals().revoke(&made.id, &Decider::AdminKey).await.unwrap());
+    let records = stage.rig.all_records().await;
+    let find = |code: &str| {
+        let found = records.iter().find(|one| one.code.as_ref().is_some_and(|word| word.for_json() == code)).unwrap();
+        (serde_json::from_str::<Value>(found.metadata.for_json()).unwrap(), found.intent_type)
+    };
+    let intent = json!({"operation_type": "write", "data_sensitivity": "private", "reason": "a batch"});
+    let (created, revoked) = (find("grant_created"), find("grant_revoked"));
+    assert_eq!(created.0["category"], "mail");
+    for (metadata, intent_type) in [created, revoked] {
+        assert_eq!((&metadata["intent"], &metadata["tool_variant"]), (&intent, &json!("call_tool_write")));
+        assert_eq!(intent_type, Some(mcpproxy_core::Variant::Write));
+    }
 }
 
 #[tokio::test]
@@ -101,6 +124,7 @@ async fn a_standing_approval_ends_when_revoked_expired_or_changed() {
                     schema: made.schema,
                     by: "ada".to_owned(),
                     reason: None,
+                    intent: None,
                     created_ms: now_ms() - 10_000,
                     expires_ms: now_ms(),
                     uses: 9,

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use mcpproxy_core::settings::{ServerSettings, TransportSettings};
 use mcpproxy_gateway::StateName;
+use mcpproxy_store::{Filter, Kind, Record};
 
 use crate::agent::{Agent, WAYS, Way};
-use crate::rig::{Rig, misbehaving, name, settings, stdio, within};
+use crate::peer::{Peer, READ_ONLY, Script, Speaks, tool};
+use crate::rig::{Rig, line, misbehaving, name, settings, stdio, within};
 
 const NOT_NOW: &str = "the server is currently unavailable. Try again later.";
 const ECHO: &str = r#"{"name":"fx:echo","args":{"n":1}}"#;
@@ -121,14 +123,57 @@ async fn a_server_that_leaves_at_once_waits_with_its_reason() {
         assert_eq!(found, expected);
     }
     assert_eq!(agent.call(&rig, "call_tool_read", r#"{"name":"well:echo"}"#).await.brief(), "{}");
+    let records = rig.all_records().await;
+    let calls: Vec<_> = records.iter().filter(|record| record.kind == Kind::Call).collect();
+    for record in &calls {
+        let metadata: serde_json::Value = serde_json::from_str(record.metadata.for_json()).unwrap();
+        assert_eq!(metadata["contract"]["digest"].as_str().unwrap().len(), 64, "{metadata}");
+    }
     assert_eq!(
-        rig.records().await,
+        calls.into_iter().map(line).collect::<Vec<_>>(),
         [
             format!("call error a fx:echo read upstream_unavailable: server 'fx' is waiting: {reason}"),
             format!("call error a absent:echo read upstream_unavailable: server 'absent' is waiting: {missing}"),
             "call success a well:echo read -: -".to_owned(),
         ]
     );
+}
+
+/// A server whose tools cannot be read again keeps its last list. The log says so once, until they can be read.
+#[tokio::test]
+async fn tools_that_cannot_be_read_again_are_recorded_once() {
+    let list = |tools: &[&str]| {
+        let tools: Vec<String> = tools.iter().map(|name| tool(name, READ_ONLY)).collect();
+        format!("[{}]", tools.join(","))
+    };
+    let peer = Peer::new(Script::new(Speaks::Legacy, &list(&["a"]))).await;
+    let server = ServerSettings { tools_refresh: Duration::from_millis(10), ..peer.settings("fx") };
+    let rig = Rig::start(settings([server])).await;
+    let is_failure =
+        |record: &Record| record.code.as_ref().is_some_and(|code| code.for_json() == "tools_refresh_failed");
+    let mut committed = rig.ledger.committed();
+    for (round, next) in [list(&["a", "b"]), list(&["a", "b", "c"])].into_iter().enumerate() {
+        peer.rewrite(|script| script.tools = "7".to_owned());
+        loop {
+            committed.mark_unchanged();
+            let records = rig.store.list(&Filter::default(), None, 500).await.unwrap().records;
+            if records.iter().filter(|record| is_failure(record)).count() > round {
+                break;
+            }
+            within(committed.changed()).await.unwrap();
+        }
+        assert_eq!(rig.server("fx").tools, round + 1, "the last list stays");
+        peer.rewrite(|script| script.tools = next);
+        rig.until("fx", |status| status.tools == round + 2).await;
+    }
+    let records = rig.all_records().await;
+    let failures: Vec<String> = records.iter().filter(|record| is_failure(record)).map(line).collect();
+    let reason = "could not read the tools again: the server violated the MCP protocol: `tools` in the response to \
+                  tools/list is not a list";
+    for failure in &failures {
+        assert!(failure.contains(reason), "{failure}");
+    }
+    assert_eq!(failures.len(), 2);
 }
 
 #[tokio::test]

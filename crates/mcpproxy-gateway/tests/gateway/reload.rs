@@ -1,6 +1,6 @@
 //! Reloading settings while agents work: changed servers restart, unchanged ones keep running.
 
-use mcpproxy_core::settings::{IntentSettings, ServerSettings, Settings, TwoKey};
+use mcpproxy_core::settings::{ContractSettings, IntentSettings, ServerSettings, Settings, TwoKey, Unclassified};
 use mcpproxy_gateway::StateName;
 use mcpproxy_store::Kind;
 
@@ -63,10 +63,34 @@ async fn servers_come_go_and_change() {
     let records = rig.all_records().await;
     let mut reloads: Vec<String> = records.iter().filter(|record| record.kind == Kind::Settings).map(line).collect();
     reloads.sort();
-    let changes = ["added b", "changed a", "removed b"];
+    let changes = ["added b", "changed a (max_concurrent_calls)", "removed b"];
     // `settings` makes new contracts and policies each time.
     let lines = changes.map(|change| format!("settings success - -:- - -: reloaded: {change}; contracts; policies"));
     assert_eq!(reloads, lines);
+}
+
+/// `contracts.unclassified` changes what calls need, without a change of any contract.
+#[tokio::test]
+async fn a_reload_names_the_tools_that_a_setting_changed() {
+    let tools = format!("[{},{}]", tool("drop", r#"{"destructiveHint":true}"#), tool("work", READ_ONLY));
+    let peer = Peer::new(Script::new(Speaks::Legacy, &tools)).await;
+    let open = settings([peer.settings("a")]);
+    let rig = Rig::start(open.clone()).await;
+    let settings = [Unclassified::ConfirmDestructive, Unclassified::Deny];
+    for (number, unclassified) in settings.into_iter().enumerate() {
+        let contracts = ContractSettings { unclassified };
+        rig.gateway.reload(Settings { contracts, ..open.clone() });
+        // The record is written by a task of its own.
+        let _agent = Agent::new(&rig, Way::Session, &format!("a{number}")).await;
+    }
+    let records = rig.all_records().await;
+    let reloads: Vec<String> = records.iter().filter(|record| record.kind == Kind::Settings).map(line).collect();
+    let expected = [
+        "allow → confirm_destructive; a:drop: needs none → confirmation",
+        "confirm_destructive → deny; a:drop: needs confirmation → contract; a:work: needs none → contract",
+    ];
+    let start = "settings success - -:- - -: reloaded: contracts; policies; settings contracts.unclassified";
+    assert_eq!(reloads, expected.map(|change| format!("{start} {change}")));
 }
 
 #[tokio::test]

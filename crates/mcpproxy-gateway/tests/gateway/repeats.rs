@@ -99,35 +99,145 @@ async fn a_hundred_at_once_are_one_call() {
     }
 }
 
-/// Failures of the server are stored and repeated too.
+const QUOTA: &str =
+    r#"{"content":[{"type":"text","text":"no"}],"structuredContent":{"error":{"code":"quota"}},"isError":true}"#;
+
+/// A tool's own error does not prove that nothing happened. So with an agent's key the call is not sent again.
 #[tokio::test]
-async fn a_failure_is_the_answer_it_was() {
+async fn a_failure_with_a_key_is_neither_repeated_nor_made_again() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
-    script.call = |_| {
-        Some(r#"{"content":[{"type":"text","text":"no"}],"structuredContent":{"error":{"code":"quota"}},"isError":true}"#.to_owned())
-    };
+    script.call = |_| Some(QUOTA.to_owned());
     let contract = "riskLevel: low\nfailureModes: [quota]";
     let mut stage = Stage::with(script, contract, never_held()).await;
     let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
     let first = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
     assert_eq!(first.result()["_meta"]["mcpproxy/failure"], json!({"code": "quota", "declared": true}));
-    let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
-    assert_eq!(again.result()["_meta"]["mcpproxy/replayed"], true);
-    assert_eq!(without_marks(&again), without_marks(&first));
-    assert_eq!(stage.sent().len(), 1);
-    // So are JSON-RPC errors.
-    stage.peer.rewrite(|script| script.call = |_| None);
-    let params = send(OTHER_ARGS, r#","idempotency_key":"k2""#);
-    let (first, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
-        stage.peer.next().await.refuse(r#"{"code":-32000,"message":"broken","data":{"x":1}}"#).await;
-    });
-    let again = Got::of(&mut agent, &stage.rig, &params).await;
-    for got in [&first, &again] {
-        assert_eq!(got.code(), "-32000 broken");
-        assert_eq!(got.0["error"]["data"]["x"], 1);
+    let record = first.result()["_meta"]["mcpproxy/record"].as_str().unwrap().to_owned();
+    stage.peer.rewrite(|script| script.call = |_| Some(text_result("sent")));
+    for _ in 0..2 {
+        let again = Got::of(&mut agent, &stage.rig, &send(ARGS, KEY)).await;
+        assert_eq!(again.code(), "outcome_unknown");
+        let text = format!(
+            "This call of 'fx:send' was sent before (record {record}), but it failed and may have had an effect, so it is \
+             not sent again. Find out if it took effect and tell the user. If it did not, repeat the call with a new \
+             idempotency_key."
+        );
+        assert_eq!(again.text(), text);
     }
-    assert_eq!(again.0["error"]["data"]["mcpproxy/replayed"], true);
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, r#","idempotency_key":"k2""#)).await.code(), "sent");
     assert_eq!(stage.sent().len(), 2);
+    // Of the JSON-RPC errors, those that say that the server rejected the call are repeated.
+    stage.peer.rewrite(|script| script.call = |_| None);
+    for (code, repeated) in [(-32602, "-32602 broken"), (-32601, "-32601 broken"), (-32000, "outcome_unknown")] {
+        let params = send(OTHER_ARGS, &format!(r#","idempotency_key":"k{code}""#));
+        let (first, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+            let error = format!(r#"{{"code":{code},"message":"broken","data":{{"x":1}}}}"#);
+            stage.peer.next().await.refuse(&error).await;
+        });
+        assert_eq!((first.code(), &first.0["error"]["data"]["x"]), (format!("{code} broken"), &json!(1)));
+        let again = Got::of(&mut agent, &stage.rig, &params).await;
+        assert_eq!(again.code(), repeated);
+        if repeated.starts_with('-') {
+            assert_eq!(again.0["error"]["data"]["mcpproxy/replayed"], true);
+        }
+    }
+    assert_eq!(stage.sent().len(), 5);
+}
+
+/// After the server has recovered, a natural call runs again, whatever the error was.
+#[tokio::test]
+async fn a_natural_failure_is_never_repeated() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(QUOTA.to_owned());
+    let mut stage = Stage::with(script, NATURAL, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    for _ in 0..2 {
+        let got = Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await;
+        assert_eq!((got.code().as_str(), &got.result()["_meta"]["mcpproxy/replayed"]), ("no", &Value::Null));
+    }
+    stage.peer.rewrite(|script| script.call = |_| None);
+    let params = send(ARGS, "");
+    let (refused, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        stage.peer.next().await.refuse(r#"{"code":-32602,"message":"no"}"#).await;
+    });
+    assert_eq!(refused.code(), "-32602 no");
+    stage.peer.rewrite(|script| script.call = |_| Some(text_result("sent")));
+    for replayed in [Value::Null, Value::from(true)] {
+        let got = Got::of(&mut agent, &stage.rig, &params).await;
+        assert_eq!((got.code().as_str(), &got.result()["_meta"]["mcpproxy/replayed"]), ("sent", &replayed));
+    }
+    assert_eq!(stage.sent().len(), 4);
+}
+
+/// Calls that wait for the first one are the same call, so they share even an error that no later call gets.
+#[tokio::test]
+async fn parallel_calls_share_a_failure() {
+    for (contract, more) in [(NATURAL, ""), (LOW, KEY)] {
+        let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+        script.call = |_| None;
+        let mut stage = Stage::with(script, contract, never_held()).await;
+        let agent = Agent::new(&stage.rig, Way::Session, "a").await;
+        let params = send(ARGS, more);
+        let calls = join_all((0..20).map(|_| stage.rig.send(agent.http(1, "tools/call", &params))));
+        let mut sharing = stage.rig.gateway.sharing();
+        let (answers, ()) = tokio::join!(within(calls), async {
+            let only = stage.peer.next().await;
+            within(sharing.wait_for(|waiting| *waiting == 19)).await.unwrap();
+            only.answer(QUOTA).await;
+        });
+        let answers = answers.iter().map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
+        assert_eq!(answers.collect::<Vec<_>>(), vec!["no"; 20], "{contract}");
+        assert_eq!(stage.peer.calls().len(), 1, "{contract}");
+        let records = stage.rig.records().await;
+        let replayed = records.iter().filter(|line| *line == "call error a fx:send write replayed: -").count();
+        assert_eq!(replayed, 19, "a replayed failure is no success: {records:?}");
+    }
+}
+
+/// A call that finds another one running may read its answer only after that one has failed. It still gets an answer of
+/// the server: the failure, or that of a call of its own.
+#[tokio::test]
+async fn a_failure_between_two_looks_is_no_failure_of_the_gateway() {
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| Some(QUOTA.to_owned());
+    let stage = Stage::with(script, NATURAL, never_held()).await;
+    let agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let params = send(ARGS, "");
+    for round in 0..5 {
+        let calls = join_all((0..50).map(|_| stage.rig.send(agent.http(1, "tools/call", &params))));
+        let answers = within(calls).await;
+        let answers = answers.iter().map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
+        assert_eq!(answers.collect::<Vec<_>>(), vec!["no"; 50], "{round}");
+    }
+}
+
+/// A link that has expired is not given out again, although its key would be kept for a day.
+#[tokio::test]
+async fn a_result_is_repeated_while_it_is_valid() {
+    const UNTIL: &str = "riskLevel: low\nidempotency: { mode: natural, keyFrom: [to], validUntil: /link/until }";
+    let valid = |until_ms: i64| format!(r#"{{"content":[],"structuredContent":{{"link":{{"until":{until_ms}}}}}}}"#);
+    let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
+    script.call = |_| None;
+    let mut stage = Stage::with(script, UNTIL, never_held()).await;
+    let mut agent = Agent::new(&stage.rig, Way::Session, "a").await;
+    let params = send(ARGS, "");
+    let unclear = r#"{"content":[],"structuredContent":{"link":{"until":"2099-01-01"}}}"#.to_owned();
+    for result in [valid(now_ms() - 1), unclear, valid(now_ms() + 60_000)] {
+        let (got, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+            stage.peer.next().await.answer(&result).await;
+        });
+        assert_eq!(got.result()["_meta"]["mcpproxy/replayed"], Value::Null, "{result}");
+    }
+    let again = Got::of(&mut agent, &stage.rig, &params).await;
+    assert_eq!((&again.result()["_meta"]["mcpproxy/replayed"], stage.sent().len()), (&json!(true), 3));
+    // With the agent's own key, a call runs at most once.
+    let params = send(OTHER_ARGS, KEY);
+    let (first, ()) = tokio::join!(Got::of(&mut agent, &stage.rig, &params), async {
+        stage.peer.next().await.answer(&valid(now_ms() - 1)).await;
+    });
+    assert_eq!(first.result()["_meta"]["mcpproxy/replayed"], Value::Null);
+    let again = Got::of(&mut agent, &stage.rig, &params).await;
+    assert_eq!((&again.result()["_meta"]["mcpproxy/replayed"], stage.sent().len()), (&json!(true), 4));
 }
 
 /// A result that the contract blocks is blocked in repeated answers too.
@@ -225,28 +335,25 @@ async fn a_key_is_free_again_when_nothing_was_sent() {
     assert_eq!(stage.sent(), [ARGS, OTHER_ARGS]);
 }
 
-/// If the first call's outcome is unknown, a repeat that waited for it has no answer to return, and says so.
+/// If the first call's outcome is unknown, a repeat that waited for it has no answer to return. It is made if that does
+/// no harm, and refused otherwise.
 #[tokio::test]
-async fn a_repeat_of_a_call_that_got_lost_can_be_made_again() {
+async fn a_repeat_of_a_call_that_got_lost_is_made_if_that_does_no_harm() {
     let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
     script.call = |_| None;
-    for (contract, more, expected) in [(NATURAL, "", "upstream_unavailable"), (LOW, KEY, "outcome_unknown")] {
-        let stage = limited(script.clone(), contract, Duration::from_millis(400), 4).await;
+    for (contract, more, expected, sent) in [(NATURAL, "", "sent", 2), (LOW, KEY, "outcome_unknown", 1)] {
+        let mut stage = limited(script.clone(), contract, Duration::from_secs(1), 4).await;
         let agent = Agent::new(&stage.rig, Way::Session, "a").await;
         let params = send(ARGS, more);
         let call = |id| stage.rig.send(agent.http(id, "tools/call", &params));
         let (first, again) = tokio::join!(call(1), async {
-            let reached = async {
-                while stage.peer.calls().is_empty() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            within(reached).await;
+            let _lost = stage.peer.next().await;
+            stage.peer.rewrite(|script| script.call = |_| Some(text_result("sent")));
             call(2).await
         });
         let codes = [first, again].map(|answer| Got(serde_json::from_str(&answer.body).unwrap()).code());
         assert_eq!(codes, ["upstream_timeout", expected], "{contract}");
-        assert_eq!(stage.sent().len(), 1, "{contract}");
+        assert_eq!(stage.sent().len(), sent, "{contract}");
     }
 }
 

@@ -93,7 +93,9 @@ impl Rig {
         let base_url = "http://localhost:8080".to_owned();
         let files = files.into();
         let (stored, written) = (store.clone(), ledger.clone());
-        let gateway = Gateway::start(Options { files, store: stored, ledger: written, logs, base_url, demo_command });
+        let tools = folder.path().join("tools");
+        let options = Options { files, store: stored, ledger: written, logs, tools, base_url, demo_command };
+        let gateway = Gateway::start(options);
         Self { gateway, store, ledger, folder, tokens: AtomicU8::new(1) }
     }
 
@@ -156,6 +158,13 @@ impl Rig {
 
     pub(crate) async fn all_records(self) -> Vec<Record> {
         self.whole_records().await.into_iter().map(|whole| whole.record).collect()
+    }
+
+    /// Stops the gateway, which flushes everything to disk. Returns the store, opened for reading, and its folder.
+    pub(crate) async fn stopped(self) -> (Store, Arc<TempDir>) {
+        within(self.gateway.stop()).await;
+        let store = Store::open_read_only(&database(&self.folder)).await.unwrap();
+        (store, self.folder)
     }
 
     /// Returns all records with arguments and results.

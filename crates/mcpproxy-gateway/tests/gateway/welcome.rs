@@ -104,7 +104,48 @@ async fn two_keys_fit_the_list_too() {
     let text = agent.request(&rig, "tools/list", "{}").await.result();
     assert!(text.len() <= 3584, "{} bytes", text.len());
     let list: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(list["tools"][1]["inputSchema"]["required"], json!(["name", "intent"]));
+    let tools = list["tools"].as_array().unwrap();
+    let described = |tool: &Value, words: &str| tool["description"].as_str().unwrap().contains(words);
+    assert!(described(&tools[0], "Intent is required and must match tool variant."), "{}", tools[0]);
+    assert!(described(&tools[1], "marks tool as destructive or not read-only."), "{}", tools[1]);
+    for tool in &tools[1..] {
+        let schema = &tool["inputSchema"];
+        assert_eq!(schema["required"], json!(["name", "intent"]));
+        assert_eq!(schema["properties"]["intent"]["required"], json!(["operation_type"]), "{tool}");
+    }
+    let found: Value = serde_json::from_str(&agent.request(&rig, "server/discover", "{}").await.result()).unwrap();
+    let instructions = found["instructions"].as_str().unwrap();
+    assert!(instructions.contains("Every call requires a matching intent.operation_type"), "{instructions}");
+}
+
+/// An agent that calls tools directly reads here that every call needs an intent, and which one.
+#[tokio::test]
+async fn direct_addresses_explain_the_second_key() {
+    const DIRECT: &str =
+        "Tools of the servers behind this gateway, under their own names. Each call is checked and recorded.";
+    const KEY: &str = "Every call requires _meta[\"mcpproxy/intent\"] with operation_type: destructive if \
+        destructiveHint is true, else read if readOnlyHint is true, else write.";
+    let peer = two_tools().await;
+    for two_key in [TwoKey::Optional, TwoKey::Required] {
+        let expected = match two_key {
+            TwoKey::Optional => DIRECT.to_owned(),
+            TwoKey::Required => format!("{DIRECT} {KEY}"),
+        };
+        let intent = IntentSettings { two_key, ..IntentSettings::default() };
+        let rig = Rig::start(Settings { intent, ..settings([peer.settings("fx")]) }).await;
+        let token = rig.token("a").await;
+        for (number, path) in ["/mcp/s/fx", "/mcp/direct"].into_iter().enumerate() {
+            let params =
+                r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
+            let answer = rig.send(post(path, &token, &[], request_text(1, "initialize", params))).await;
+            let welcome: Value = serde_json::from_str(&answer.body).unwrap();
+            assert_eq!(welcome["result"]["instructions"], expected, "{path}");
+            let mut agent = Agent::at(&rig, Way::Stateless, &format!("b{number}"), path, "{}").await;
+            let found = agent.request(&rig, "server/discover", "{}").await.result();
+            let found: Value = serde_json::from_str(&found).unwrap();
+            assert_eq!(found["instructions"], expected, "{path}");
+        }
+    }
 }
 
 /// The mark makes clients prompt their user for every destructive call. Without a user they would refuse it.

@@ -12,7 +12,7 @@ use crate::{RecordId, Status, Store, StoreError};
 pub(crate) const NOT_SENT: &str = "not_sent";
 const FIND_CLAIM: &str = "SELECT claims.args_digest, claims.record_key, claims.record_tail, claims.answer, claims.expires_ms, \
      records.status, records.code FROM claims LEFT JOIN records ON records.key = claims.record_key \
-     WHERE claims.agent = $1 AND claims.tool = $2 AND claims.key = $3 AND claims.expires_ms > $4";
+     WHERE claims.agent = $1 AND claims.tool = $2 AND claims.key = $3";
 const DAY_MS: i64 = 86_400_000;
 /// The longest time that an approval request, whose page shows the dry run, can be pending.
 const DRY_RUNS_KEPT_MS: i64 = 7 * DAY_MS;
@@ -92,15 +92,10 @@ pub struct StoredDryRun {
 }
 
 impl Store {
-    /// Finds the claim of this idempotency key, unless it has expired.
-    pub async fn find_claim(
-        &self,
-        agent: &str,
-        tool: &str,
-        key: &str,
-        now_ms: i64,
-    ) -> Result<Option<StoredClaim>, StoreError> {
-        let values = [agent, tool, key].into_iter().map(Value::text).chain([Value::int(now_ms)]).collect();
+    /// Finds the claim of this idempotency key, even if it has expired. An expired claim is only for those who waited
+    /// for its answer.
+    pub async fn find_claim(&self, agent: &str, tool: &str, key: &str) -> Result<Option<StoredClaim>, StoreError> {
+        let values = [agent, tool, key].into_iter().map(Value::text).collect();
         let row = self.database().fetch_first(Statement::new(FIND_CLAIM, values), "look up a claim").await?;
         row.as_ref().map(claim).transpose()
     }

@@ -8,7 +8,7 @@ use crate::{Store, StoreError};
 
 const DOING: &str = "read the standing approvals";
 const COLUMNS: &str = "id, agent, tool, pin, contract, schema, granted_by, reason, created_ms, expires_ms, uses, uses_left, \
-     revoked_ms, revoked_by";
+     revoked_ms, revoked_by, intent";
 /// Users create standing approvals one by one, so real lists are far shorter.
 const ROWS_MAX: i64 = 1000;
 
@@ -23,6 +23,8 @@ pub struct NewStandingApproval {
     pub schema: String,
     pub by: String,
     pub reason: Option<String>,
+    /// The intent of the call that it was given for, as JSON.
+    pub intent: Option<String>,
     pub created_ms: i64,
     pub expires_ms: i64,
     pub uses: u32,
@@ -38,6 +40,8 @@ pub struct StoredStandingApproval {
     pub schema: String,
     pub by: String,
     pub reason: Option<Untrusted>,
+    /// The intent of the call that it was given for, as JSON. `None` if it is older than this column.
+    pub intent: Option<Untrusted>,
     pub created_ms: i64,
     pub expires_ms: i64,
     pub uses: u32,
@@ -114,5 +118,6 @@ fn standing(row: &Row) -> Result<StoredStandingApproval, StoreError> {
         uses_left: columns.count(11)?,
         revoked_ms: columns.int(12)?,
         revoked_by: columns.text(13)?,
+        intent: columns.untrusted(14)?,
     })
 }

@@ -66,7 +66,7 @@ const EXPIRE: &str = "UPDATE approvals SET state = 'expired', args = NULL, attac
 const CANCEL: &str = "UPDATE approvals SET state = 'cancelled', args = NULL, attached = NULL, decided_ms = $2 \
      WHERE id = $1 AND state IN ('pending', 'approved')";
 const CREATE_STANDING: &str = "INSERT INTO grants (id, agent, tool, pin, contract, schema, granted_by, reason, created_ms, expires_ms, \
-     uses, uses_left) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) ON CONFLICT (id) DO NOTHING";
+     uses, uses_left, intent) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) ON CONFLICT (id) DO NOTHING";
 const REVOKE_STANDING: &str = "UPDATE grants SET revoked_ms = $2, revoked_by = $3 WHERE id = $1 AND revoked_ms IS NULL";
 const USE_STANDING: &str = "UPDATE grants SET uses_left = uses_left - 1 \
      WHERE id = $1 AND revoked_ms IS NULL AND expires_ms > $2 AND uses_left > 0";
@@ -76,8 +76,8 @@ const CLAIM: &str = "INSERT INTO claims (agent, tool, key, args_digest, record_k
      created_ms = excluded.created_ms, expires_ms = excluded.expires_ms, answer = NULL \
      WHERE claims.expires_ms <= excluded.created_ms OR EXISTS (SELECT 1 FROM records \
      WHERE records.key = claims.record_key AND records.status = 'cancelled' AND records.code = 'not_sent')";
-const FINISH_CLAIM: &str =
-    "UPDATE claims SET answer = $4 WHERE agent = $1 AND tool = $2 AND key = $3 AND record_key = $5";
+const FINISH_CLAIM: &str = "UPDATE claims SET answer = $4, expires_ms = CASE WHEN $6 < expires_ms THEN $6 ELSE expires_ms END \
+     WHERE agent = $1 AND tool = $2 AND key = $3 AND record_key = $5";
 const DROP_CLAIM: &str =
     "DELETE FROM claims WHERE agent = $1 AND tool = $2 AND key = $3 AND record_key = $4 AND answer IS NULL";
 const SAVE_DRY_RUN: &str = "INSERT INTO dry_runs (binding, agent, tool, preview, is_native, at_ms) \
@@ -130,7 +130,7 @@ pub enum Step {
     /// never sent.
     Claim(Box<NewClaim>),
     /// Saves the answer for repeats of the call. Does nothing if another call holds the claim by now.
-    FinishClaim { agent: String, tool: String, key: String, answer: String },
+    FinishClaim { agent: String, tool: String, key: String, answer: String, expires_ms: Option<i64> },
     /// Releases an idempotency key that has no answer yet, if this record reserved it. `None` is the record that is
     /// written with this step.
     DropClaim { agent: String, tool: String, key: String, record: Option<RecordId> },
@@ -340,9 +340,10 @@ fn statement(step: &Step, record: RecordId) -> Statement {
             Statement::new(USE_STANDING, vec![Value::text(id), Value::int(*now_ms)])
         }
         Step::Claim(new) => claim(new, record),
-        Step::FinishClaim { agent, tool, key, answer } => {
-            let values = vec![Value::text(agent), Value::text(tool), Value::text(key), Value::bytes(answer.as_bytes())];
-            Statement::new(FINISH_CLAIM, values.into_iter().chain([Value::int(record.key().0)]).collect())
+        Step::FinishClaim { agent, tool, key, answer, expires_ms } => {
+            let values = [Value::text(agent), Value::text(tool), Value::text(key), Value::bytes(answer.as_bytes())];
+            let more = [Value::int(record.key().0), Value::int(expires_ms.unwrap_or(i64::MAX))];
+            Statement::new(FINISH_CLAIM, values.into_iter().chain(more).collect())
         }
         Step::DropClaim { agent, tool, key, record: of } => {
             let of = of.unwrap_or(record).key().0;
@@ -393,6 +394,7 @@ fn create_standing(new: &NewStandingApproval) -> Statement {
         Value::int(new.created_ms),
         Value::int(new.expires_ms),
         Value::int(new.uses.into()),
+        Value::optional_text(new.intent.as_deref()),
     ];
     Statement::new(CREATE_STANDING, values)
 }

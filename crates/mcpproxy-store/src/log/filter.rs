@@ -1,8 +1,11 @@
 //! The filter of lists, feeds and exports.
 
-use mcpproxy_core::{RiskLevel, Untrusted, Variant};
+use std::borrow::Cow;
+
+use mcpproxy_core::{RiskLevel, Sensitivity, Untrusted, Variant};
 
 use crate::record::id::{Key, RecordId};
+use crate::record::mark::{CallMark, category_member, sensitivity_member};
 use crate::{Kind, Record, Status};
 
 /// The most records that one page searches, however few match. So the cost of a page does not grow with the log.
@@ -18,6 +21,14 @@ pub struct Filter {
     pub tool: Option<String>,
     pub agent: Option<String>,
     pub risk: Option<RiskLevel>,
+    /// The sensitivity that the agent declared.
+    pub sensitivity: Option<Sensitivity>,
+    /// The category of the tool's contract.
+    pub category: Option<String>,
+    /// `true` for dry runs only, `false` to leave them out.
+    pub dry_run: Option<bool>,
+    /// `true` for answers that were given again, `false` to leave them out.
+    pub replayed: Option<bool>,
     /// Both times are inclusive.
     pub since_ms: Option<i64>,
     pub until_ms: Option<i64>,
@@ -47,6 +58,15 @@ impl Filter {
         Some(text.to_ascii_lowercase())
     }
 
+    /// Texts that the metadata must contain (`true`), or must not.
+    pub(crate) fn members(&self) -> Vec<(Cow<'static, str>, bool)> {
+        let sensitivity = self.sensitivity.map(|sensitivity| (sensitivity_member(sensitivity).into(), true));
+        let category = self.category.as_deref().map(|category| (category_member(category).into(), true));
+        let marks = [(CallMark::DryRun, self.dry_run), (CallMark::Replayed, self.replayed)];
+        let marks = marks.into_iter().filter_map(|(mark, wanted)| Some((mark.member()?.into(), wanted?)));
+        sensitivity.into_iter().chain(category).chain(marks).collect()
+    }
+
     pub(crate) fn keys(&self, before: Option<Key>) -> Keys {
         let mut keys = Keys { from: 0, before: before.map_or(i64::MAX, |before| before.0) };
         if let Some(since_ms) = self.since_ms {
@@ -72,6 +92,7 @@ impl Filter {
             && is(self.tool.as_deref(), record.tool.as_ref().map(Untrusted::for_json))
             && is(self.agent.as_deref(), record.agent.as_deref())
             && is(self.risk.as_ref(), record.risk.as_ref())
+            && self.members().iter().all(|(text, wanted)| record.metadata.for_json().contains(&**text) == *wanted)
             && self.part().is_none_or(|part| self.named() == Some(record.id) || mentions(record, &part))
     }
 }

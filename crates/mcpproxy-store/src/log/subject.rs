@@ -3,7 +3,7 @@
 use mcpproxy_core::{RiskLevel, Variant};
 
 use crate::log::tally::{HOUR_MS, NO_STEP, Tally, step_of};
-use crate::{Kind, NewRecord, Status};
+use crate::{CallMark, Kind, NewRecord, Status};
 
 /// Stays with an open call, so that counting its end does not need its beginning.
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub(crate) struct Subject {
     pub(crate) server: String,
     pub(crate) tool: String,
     pub(crate) risk: Option<RiskLevel>,
+    pub(crate) mark: CallMark,
 }
 
 impl Subject {
@@ -30,6 +31,7 @@ impl Subject {
             server: name(&record.server),
             tool: name(&record.tool),
             risk: record.risk,
+            mark: CallMark::of(&record.metadata),
         }
     }
 
@@ -42,6 +44,7 @@ impl Subject {
             server: &self.server,
             tool: &self.tool,
             risk: self.risk,
+            mark: self.mark,
             step: duration_us.map_or(NO_STEP, step_of),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use mcpproxy_core::Untrusted;
 
 use crate::log::tally::{Counted, HOUR_MS, NO_STEP, duration_of};
-use crate::{Kind, Status, Store, StoreError};
+use crate::{CallMark, Kind, Status, Store, StoreError};
 
 /// The last hour that fits into milliseconds.
 const HOUR_MAX: i64 = i64::MAX / HOUR_MS - 1;
@@ -30,9 +30,12 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryGroup {
     pub name: Untrusted,
+    /// Dry runs and replayed answers are counted apart.
     pub count: u64,
     pub errors: u64,
     pub refused: u64,
+    pub dry_runs: u64,
+    pub replayed: u64,
     pub p50_us: Option<u64>,
     pub p95_us: Option<u64>,
 }
@@ -66,7 +69,7 @@ impl Summary {
         let mut calls = Steps::default();
         for counted in all {
             *types.entry(counted.kind.as_str()).or_default() += counted.count;
-            if counted.kind == Kind::Call {
+            if counted.kind == Kind::Call && counted.mark == CallMark::Real {
                 calls.add(counted.step, counted.count);
             }
         }
@@ -82,30 +85,49 @@ impl Summary {
             to_ms,
             total: all.iter().map(|counted| counted.count).sum(),
             by_type,
-            by_status: grouped(all, |counted| Some(counted.status.as_str().to_owned())),
-            by_intent: grouped(all, |counted| word(&counted.intent_type)),
-            by_server: grouped(all, |counted| word(&counted.server)),
-            by_tool: grouped(all, tool),
-            by_risk: grouped(all, |counted| word(&counted.risk)),
+            by_status: grouped(all.iter().map(|counted| (Some(status(counted)), CallMark::Real, counted))),
+            by_intent: grouped(all.iter().map(|counted| (word(&counted.intent_type), counted.mark, counted))),
+            by_server: grouped(all.iter().map(|counted| (word(&counted.server), counted.mark, counted))),
+            by_tool: grouped(all.iter().map(|counted| (tool(counted), counted.mark, counted))),
+            by_risk: grouped(all.iter().map(|counted| (word(&counted.risk), counted.mark, counted))),
             duration: Durations { p50_us: calls.percentile(50), p95_us: calls.percentile(95) },
         }
     }
 }
 
-/// Groups counts, the most frequent first, then by name. Counts without a name are left out.
-fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<SummaryGroup> {
+/// Returns the status. A dry run and a replayed answer are no success: nothing ran.
+fn status(counted: &Counted) -> String {
+    match counted.mark {
+        CallMark::Real => counted.status.as_str(),
+        CallMark::DryRun | CallMark::Replayed => counted.mark.as_str(),
+    }
+    .to_owned()
+}
+
+/// Groups counts by name, the most frequent first, then by name. Counts without a name are left out.
+fn grouped<'c>(all: impl Iterator<Item = (Option<String>, CallMark, &'c Counted)>) -> Vec<SummaryGroup> {
     #[derive(Default)]
     struct Group {
         count: u64,
         errors: u64,
         refused: u64,
+        dry_runs: u64,
+        replayed: u64,
         steps: Steps,
     }
     let mut groups = HashMap::<String, Group>::new();
-    for counted in all {
-        let Some(name) = name(counted) else { continue };
+    for (name, mark, counted) in all {
+        let Some(name) = name else { continue };
         let group = groups.entry(name).or_default();
-        group.count += counted.count;
+        let count = match mark {
+            CallMark::Real => &mut group.count,
+            CallMark::DryRun => &mut group.dry_runs,
+            CallMark::Replayed => &mut group.replayed,
+        };
+        *count += counted.count;
+        if mark != CallMark::Real {
+            continue;
+        }
         match counted.status {
             Status::Error => group.errors += counted.count,
             Status::Refused => group.refused += counted.count,
@@ -120,6 +142,8 @@ fn grouped(all: &[Counted], name: impl Fn(&Counted) -> Option<String>) -> Vec<Su
         count: group.count,
         errors: group.errors,
         refused: group.refused,
+        dry_runs: group.dry_runs,
+        replayed: group.replayed,
         p50_us: group.steps.percentile(50),
         p95_us: group.steps.percentile(95),
     };

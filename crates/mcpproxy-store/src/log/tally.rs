@@ -2,7 +2,7 @@
 
 use mcpproxy_core::{RiskLevel, Variant};
 
-use crate::{Kind, Status};
+use crate::{CallMark, Kind, Status};
 
 /// Steps between a duration and its double. A percentile is at most 1/16 off.
 const STEPS_PER_DOUBLING: u64 = 8;
@@ -23,6 +23,7 @@ pub(crate) struct Tally<'t> {
     pub(crate) server: &'t str,
     pub(crate) tool: &'t str,
     pub(crate) risk: Option<RiskLevel>,
+    pub(crate) mark: CallMark,
     pub(crate) step: i64,
 }
 
@@ -35,6 +36,7 @@ pub(crate) struct Counted {
     pub(crate) server: String,
     pub(crate) tool: String,
     pub(crate) risk: String,
+    pub(crate) mark: CallMark,
     pub(crate) step: i64,
     pub(crate) count: u64,
 }

@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0001_tokens_and_records.sql"),
     include_str!("schema/0002_approvals_and_users.sql"),
     include_str!("schema/0003_fewer_index_entries.sql"),
+    include_str!("schema/0004_marked_counts.sql"),
 ];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

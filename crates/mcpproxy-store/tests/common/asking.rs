@@ -58,6 +58,7 @@ pub(crate) fn grant(n: u64) -> NewStandingApproval {
         schema: r#"{"type":"object"}"#.into(),
         by: "anna".into(),
         reason: Some("a batch of letters".into()),
+        intent: Some(r#"{"operation_type":"write"}"#.into()),
         created_ms: T,
         expires_ms: EXPIRES,
         uses: 3,
@@ -96,7 +97,8 @@ pub(crate) fn take_claim(key: &str) -> Step {
 }
 
 pub(crate) fn finish_claim(key: &str, answer: &str) -> Step {
-    Step::FinishClaim { agent: "local".into(), tool: "mail:send".into(), key: key.into(), answer: answer.into() }
+    let (agent, tool, key, answer) = ("local".into(), "mail:send".into(), key.into(), answer.into());
+    Step::FinishClaim { agent, tool, key, answer, expires_ms: None }
 }
 
 /// The record of a step that is not a call.
@@ -124,7 +126,7 @@ pub(crate) async fn state(store: &Store, n: u64) -> ApprovalState {
 }
 
 pub(crate) async fn find_claim(store: &Store, key: &str) -> Option<StoredClaim> {
-    store.find_claim("local", "mail:send", key, T).await.unwrap()
+    store.find_claim("local", "mail:send", key).await.unwrap()
 }
 
 /// Runs all calls at once. Returns the number without a conflict.

@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
 use super::parameters::{
-    AGENT, CURSOR, FROM, INTENT_TYPE, LIMIT, Parameter, Q, QueryValues, RISK, SERVER, SINCE, STATUS, TO, TOOL, TYPE,
-    UNTIL,
+    AGENT, CATEGORY, CURSOR, DRY_RUN, FROM, INTENT_TYPE, LIMIT, Parameter, Q, QueryValues, REPLAYED, RISK, SENSITIVITY,
+    SERVER, SINCE, STATUS, TO, TOOL, TYPE, UNTIL,
 };
 use crate::auth::access::Access;
 use crate::problem::Problem;
@@ -28,7 +28,26 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/activity",
         access: Access::Operator,
         decides: false,
-        parameters: &[INTENT_TYPE, TYPE, STATUS, SERVER, TOOL, AGENT, RISK, SINCE, UNTIL, FROM, TO, Q, LIMIT, CURSOR],
+        parameters: &[
+            INTENT_TYPE,
+            TYPE,
+            STATUS,
+            SERVER,
+            TOOL,
+            AGENT,
+            RISK,
+            SENSITIVITY,
+            CATEGORY,
+            DRY_RUN,
+            REPLAYED,
+            SINCE,
+            UNTIL,
+            FROM,
+            TO,
+            Q,
+            LIMIT,
+            CURSOR,
+        ],
         body: None,
         group: Group::Activity,
         summary: "List records, newest first",
@@ -66,7 +85,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Activity,
         summary: "Summarize activity",
-        description: "Counts by type, status, intent, risk, server and tool, and the median and 95th percentile of call durations. Covers whole hours, including the hours of `since` and `until`.",
+        description: "Counts by type, status, intent, risk, server and tool, and the median and 95th percentile of call durations. Dry runs and replayed answers are counted apart, because nothing ran. Covers whole hours, including the hours of `since` and `until`.",
         answers: &[Answer::json::<wire::Summary>(StatusCode::OK, "The summary.")],
         errors: &[LOG_UNREADABLE],
         handler: |method| on(method, summary),

@@ -1,4 +1,4 @@
-//! The REST endpoints for contracts: coverage, effective contracts, lint and drafts.
+//! The REST endpoints for contracts: coverage, effective contracts, lint, cards and drafts.
 
 use std::sync::Arc;
 
@@ -7,11 +7,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::routing::on;
 use http::StatusCode;
-use mcpproxy_gateway::DraftError;
+use mcpproxy_gateway::{DraftError, aside};
 
 use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::servers;
-use crate::aside::aside;
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -64,6 +63,21 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         handler: |method| on(method, lint),
     },
     Endpoint {
+        name: "contract_docs",
+        method: Verb::Get,
+        path: "/api/v1/contracts/docs",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Contracts,
+        summary: "Write contract cards",
+        description: "Markdown pages with a card for each tool, and a page with all tools by risk level. Forbidden tools are included.",
+        answers: &[Answer::json::<wire::ContractDocs>(StatusCode::OK, "The pages.")],
+        errors: &[],
+        handler: |method| on(method, docs),
+    },
+    Endpoint {
         name: "draft_contracts",
         method: Verb::Get,
         path: "/api/v1/servers/{name}/contracts/draft",
@@ -89,11 +103,15 @@ async fn find(
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
     let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::TOOL_NOT_FOUND)?;
-    Ok(Json(tool.as_ref().into()))
+    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings())))
 }
 
 async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
     Json(aside(move || web.gateway.contract_lint()).await.into())
+}
+
+async fn docs(State(web): State<Arc<Web>>) -> Json<wire::ContractDocs> {
+    Json(aside(move || web.gateway.contract_docs()).await.into())
 }
 
 async fn draft(

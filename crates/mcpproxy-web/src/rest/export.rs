@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
 use super::parameters::{
-    AGENT, FROM, INTENT_TYPE, Parameter, Q, QueryValues, RISK, SERVER, SINCE, STATUS, TO, TOOL, TYPE, UNTIL, ValueType,
-    optional,
+    AGENT, CATEGORY, DRY_RUN, FROM, INTENT_TYPE, Parameter, Q, QueryValues, REPLAYED, RISK, SENSITIVITY, SERVER, SINCE,
+    STATUS, TO, TOOL, TYPE, UNTIL, ValueType, optional,
 };
 use crate::auth::access::Access;
 use crate::problem::Problem;
@@ -40,6 +40,10 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
         TOOL,
         AGENT,
         RISK,
+        SENSITIVITY,
+        CATEGORY,
+        DRY_RUN,
+        REPLAYED,
         Parameter { example: Some("7d"), ..SINCE },
         UNTIL,
         FROM,

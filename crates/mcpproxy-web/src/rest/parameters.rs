@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use mcpproxy_core::{RiskLevel, Untrusted, Variant, nearest};
+use mcpproxy_core::{RiskLevel, Sensitivity, Untrusted, Variant, nearest};
 use mcpproxy_store::{Cursor, FeedCursor, Filter, Kind, LIMIT_MAX, Status};
 
 use super::endpoint::Endpoint;
@@ -102,6 +102,19 @@ pub(crate) const RISK: Parameter = optional(
     "risk",
     "The risk level of the tool.",
     ValueType::Choice(|| RiskLevel::ALL.map(RiskLevel::as_str).to_vec()),
+);
+pub(crate) const SENSITIVITY: Parameter = optional(
+    "sensitivity",
+    "The sensitivity of the data that the agent declared.",
+    ValueType::Choice(|| Sensitivity::ALL.map(Sensitivity::as_str).to_vec()),
+);
+pub(crate) const CATEGORY: Parameter = optional("category", "The category of the tool's contract.", ValueType::Text);
+pub(crate) const DRY_RUN: Parameter =
+    optional("dry_run", "`true` for dry runs only, `false` to leave them out.", ValueType::Switch);
+pub(crate) const REPLAYED: Parameter = optional(
+    "replayed",
+    "`true` for answers that were given again to a repeated call, `false` to leave them out.",
+    ValueType::Switch,
 );
 pub(crate) const SINCE: Parameter = optional(
     "since",
@@ -213,6 +226,12 @@ impl QueryValues {
         matches!(self.find(name), Some(Value::Switch(true)))
     }
 
+    /// Returns a switch that has no default.
+    fn switch(&self, name: &str) -> Option<bool> {
+        let Some(Value::Switch(is_on)) = self.find(name) else { return None };
+        Some(*is_on)
+    }
+
     pub(crate) fn cursor(&self) -> Option<Cursor> {
         let Some(Value::Cursor(cursor)) = self.find(CURSOR.name) else { return None };
         Some(*cursor)
@@ -260,6 +279,10 @@ impl QueryValues {
             tool,
             agent: owned(AGENT.name),
             risk: self.text(RISK.name).and_then(RiskLevel::parse),
+            sensitivity: self.text(SENSITIVITY.name).and_then(Sensitivity::from_word),
+            category: owned(CATEGORY.name),
+            dry_run: self.switch(DRY_RUN.name),
+            replayed: self.switch(REPLAYED.name),
             since_ms,
             until_ms,
             text: owned(Q.name),
@@ -322,7 +345,7 @@ impl Parameter {
             ValueType::Switch => match text.as_str() {
                 "true" => Ok(Value::Switch(true)),
                 "false" => Ok(Value::Switch(false)),
-                _ => Err(Problem::bad_query(format!("{name} must be true or false"), "the default is false")),
+                _ => Err(Problem::bad_query(format!("{name} must be true or false"), "leave it out for the default")),
             },
         }
     }

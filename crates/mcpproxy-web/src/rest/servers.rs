@@ -10,14 +10,13 @@ use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::{ServerName, ToolName};
-use mcpproxy_gateway::{NotRestarted, Reasons, Reloaded, StateName};
+use mcpproxy_gateway::{NotRestarted, Reasons, Reloaded, StateName, aside};
 use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 
 use super::endpoint::{Answer, BAD_SETTINGS, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::parameters::{self, Parameter, QueryValues, ValueType, optional};
-use crate::aside::aside;
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;

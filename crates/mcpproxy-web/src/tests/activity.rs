@@ -188,7 +188,7 @@ async fn a_summary_counts() {
     let summary = fixture.get("/api/v1/activity/summary?since=24h&until=0.5h").await;
     let p50 = summary["duration"]["p50_ms"].as_f64().unwrap();
     assert!((1.3..1.7).contains(&p50), "{summary}");
-    let count = |name: &str, refused: u64, took: Value| json!({"name": name, "count": 1, "errors": 0, "refused": refused, "p50_ms": took, "p95_ms": took});
+    let count = |name: &str, refused: u64, took: Value| json!({"name": name, "count": 1, "errors": 0, "refused": refused, "dry_runs": 0, "replayed": 0, "p50_ms": took, "p95_ms": took});
     let took = json!(p50);
     let expected = json!({
         "from": "2027-01-14T08:00:00.000Z", "to": "2027-01-15T08:00:00.000Z", "total": 2,
@@ -197,7 +197,7 @@ async fn a_summary_counts() {
         "by_status": [count("refused", 1, Value::Null), count("success", 0, took.clone())],
         "by_intent": [count("destructive", 1, Value::Null), count("read", 0, took.clone())],
         "by_risk": [count("high", 1, Value::Null)],
-        "by_server": [{"name": "demo", "count": 2, "errors": 0, "refused": 1, "p50_ms": took, "p95_ms": took}],
+        "by_server": [{"name": "demo", "count": 2, "errors": 0, "refused": 1, "dry_runs": 0, "replayed": 0, "p50_ms": took, "p95_ms": took}],
         "by_tool": [count("demo:delete_user", 1, Value::Null), count("demo:echo", 0, took.clone())],
     });
     assert_eq!(summary, expected);

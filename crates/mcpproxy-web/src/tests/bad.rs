@@ -56,12 +56,12 @@ async fn bad_values() {
     let long = format!("activity?q={}", "x".repeat(257));
     check(&long, "q must have at most 256 characters", "`q` finds parts of a text, and no name is longer").await;
     check("activity/export?format=xml", "format must be jsonl or csv", "leave `format` out for all").await;
-    check("activity/export?payloads=yes", "payloads must be true or false", "the default is false").await;
+    check("activity/export?payloads=yes", "payloads must be true or false", "leave it out for the default").await;
     let place_hint = "copy the `id` of an event unchanged, or leave it out to start now";
     check("events?after=x", "after: not the id of an event", place_hint).await;
     check("servers/demo/logs?lines=0", "lines must be a number from 1 to 10000", "the default is 100").await;
     check("tools/search?q=x&limit=51", "limit must be a number from 1 to 50", "the default is 10").await;
-    check("tools/search?q=x&explain=yes", "explain must be true or false", "the default is false").await;
+    check("tools/search?q=x&explain=yes", "explain must be true or false", "leave it out for the default").await;
     check("tools/search?q=", "`q` is empty", "give it a value").await;
     let long = format!("tools/search?q={}", "x".repeat(4097));
     let hint = "a few sentences are enough";
@@ -92,10 +92,9 @@ async fn unknown_parameters() {
     check("contracts/demo/echo?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     check("servers/demo/contracts/draft?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     check("openapi.json?x=1", "unknown parameter `x`", "this path takes no parameters").await;
-    let events = "this path takes after, intent_type, type, status, server, tool, agent, risk, q";
+    let events = "this path takes after, intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, q";
     check("events?since=1h", "unknown parameter `since`", events).await;
     fixture.stop().await;
 }
 
-const ALL: &str =
-    "this path takes intent_type, type, status, server, tool, agent, risk, since, until, from, to, q, limit, cursor";
+const ALL: &str = "this path takes intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, since, until, from, to, q, limit, cursor";

@@ -66,7 +66,7 @@ async fn what_is_not_there() {
         let answer = if status.is_success() { answer } else { answer["error"]["code"].clone() };
         assert_eq!((status, answer), expected, "{path}");
     };
-    check("/api/v1/contracts", (StatusCode::OK, json!({"tools": [], "totals": []}))).await;
+    check("/api/v1/contracts", (StatusCode::OK, json!({"tools": [], "totals": [], "fields_percent": null}))).await;
     let no_tool = (StatusCode::NOT_FOUND, json!("tool_not_found"));
     check("/api/v1/contracts/gone/send", no_tool.clone()).await;
     check("/api/v1/contracts/A%20B/send", no_tool.clone()).await;

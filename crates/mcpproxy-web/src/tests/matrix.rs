@@ -26,13 +26,14 @@ const READ_NONE: Row = [401, 403, 404, 404, 404, 404];
 fn of_endpoint(endpoint: &Endpoint) -> Row {
     match endpoint.name {
         "health" | "ready" | "openapi" | "docs" => OPEN,
-        "status" | "clients" | "servers" | "reload" | "refresh_tokens" | "tools" | "contracts" | "lint_contracts"
-        | "activity" | "activity_summary" | "export_activity" | "events" | "approvals" | "approval" | "grants" => READ,
+        "status" | "clients" | "servers" | "reload" | "refresh_tokens" | "tools" | "contracts" | "contract_docs"
+        | "lint_contracts" | "activity" | "activity_summary" | "export_activity" | "events" | "approvals"
+        | "approval" | "grants" => READ,
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
         | "revoke_grant" => READ_NONE,
         // Without a query, and without a call.
-        "search_tools" | "explain_call" => [401, 403, 400, 400, 400, 400],
+        "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],

@@ -424,7 +424,9 @@ fn givens_or_null() -> Object {
 }
 
 fn said_by() -> Object {
-    super::words_or_null("The source of the text. Texts of a server are not verified.", ["operator", "server"])
+    let description = "The source of the text. Texts of a server are not verified. A `draft` is a contract file of the \
+                       operator that is in force, but not reviewed.";
+    super::words_or_null(description, SaidBy::ALL.map(SaidBy::as_str))
 }
 
 fn changes() -> Object {

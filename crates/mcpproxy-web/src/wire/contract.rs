@@ -1,8 +1,11 @@
 //! The JSON types of contracts.
 
 use mcpproxy_core::contract::Need;
+use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::review::coverage::{self, Classifier};
+use mcpproxy_core::review::docs;
 use mcpproxy_core::review::lint::{self, Severity};
+use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
 use serde::Serialize;
 use serde_json::Value;
@@ -22,26 +25,41 @@ pub(crate) struct Contract {
     call_with: &'static str,
     #[schema(schema_with = super::risks_or_null)]
     risk_level: Option<&'static str>,
-    /// The requirements of a call: `confirmation`, `step_up`, `dry_run`.
+    /// The requirements of a call: `confirmation`, `step_up`, `dry_run`. Only `contract` if the setting
+    /// `contracts.unclassified` refuses every call until you classify the tool.
     needs: Vec<&'static str>,
     /// The contract in the format of contract files.
     #[schema(value_type = Object)]
     contract: Value,
     /// Every field with a value.
     fields: Vec<ContractField>,
+    /// The digest of the effective contract. The record of each call has it.
+    digest: String,
+    /// The JSON Schema that arguments must match: the server's, the contract's, or both.
+    #[schema(value_type = Option<Object>)]
+    input_schema: Option<Value>,
+    /// The JSON Schema that structured results must match: the server's, the contract's, or both.
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Value>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct ContractField {
     field: &'static str,
     value: Value,
-    /// The source of the value: the operator with file and line, the server, or the risk level.
+    /// The source of the value: the operator with file and line, a draft that nobody has reviewed, the server, or the
+    /// risk level.
     source: String,
 }
 
-impl From<&Tool> for Contract {
-    fn from(tool: &Tool) -> Self {
+impl Contract {
+    pub(crate) fn new(tool: &Tool, settings: ContractSettings) -> Self {
         let contract = &tool.contract;
+        let needs = if needs_contract(settings, tool) {
+            vec!["contract"]
+        } else {
+            contract.needs().into_iter().map(Need::as_str).collect()
+        };
         let fields = contract.sources().into_iter();
         Self {
             tool: tool.name.to_string(),
@@ -49,9 +67,12 @@ impl From<&Tool> for Contract {
             written: contract.is_written,
             call_with: tool.call_with().tool(),
             risk_level: contract.risk().map(RiskLevel::as_str),
-            needs: contract.needs().into_iter().map(Need::as_str).collect(),
+            needs,
             contract: contract.to_json(),
             fields: fields.map(|(field, value, source)| ContractField { field, value, source }).collect(),
+            digest: tool.contract_digest().to_string(),
+            input_schema: tool.whole_input_schema(),
+            output_schema: tool.whole_output_schema(),
         }
     }
 }
@@ -63,6 +84,8 @@ pub(crate) struct Contracts {
     tools: Vec<CoveredTool>,
     /// The totals of each server.
     totals: Vec<CoverageTotal>,
+    /// The share of the contract fields that are set, for all tools together, rounded down. Null without tools.
+    fields_percent: Option<usize>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -79,6 +102,12 @@ struct CoveredTool {
     /// The operator's contract file.
     file: Option<String>,
     line: Option<usize>,
+    /// True if the file is still marked as a draft: in force, but not reviewed.
+    draft: bool,
+    /// The number of the 13 fields of the contract standard that are set.
+    fields: usize,
+    /// The names of the other fields.
+    missing_fields: Vec<&'static str>,
     /// True if the tool is forbidden. Agents cannot see it.
     hidden_from_agents: bool,
 }
@@ -91,11 +120,15 @@ struct CoverageTotal {
     by_operator: usize,
     by_server: usize,
     by_nobody: usize,
+    /// The number of contract fields that are set, of at most 13 for each tool.
+    fields: usize,
+    fields_max: usize,
 }
 
 impl From<coverage::Coverage> for Contracts {
     fn from(coverage: coverage::Coverage) -> Self {
         Self {
+            fields_percent: coverage.percent(),
             tools: coverage.tools.into_iter().map(Into::into).collect(),
             totals: coverage.totals.into_iter().map(Into::into).collect(),
         }
@@ -104,13 +137,18 @@ impl From<coverage::Coverage> for Contracts {
 
 impl From<coverage::Covered> for CoveredTool {
     fn from(tool: coverage::Covered) -> Self {
-        let (classified_by, place) = match tool.classified_by {
-            Classifier::Operator { file, line } => ("operator", Some((file.to_string(), line))),
-            Classifier::Server => ("server", None),
-            Classifier::Nobody => ("nobody", None),
+        let fields = tool.fields();
+        let (classified_by, place, draft) = match tool.classified_by {
+            Classifier::Operator { file, line, is_draft } => {
+                // Nobody has reviewed a draft, so the operator has not classified the tool yet.
+                (if is_draft { "draft" } else { "operator" }, Some((file.to_string(), line)), is_draft)
+            }
+            Classifier::Server => ("server", None, false),
+            Classifier::Nobody => ("nobody", None, false),
         };
         let (file, line) = place.unzip();
         Self {
+            fields,
             server: tool.name.server().to_string(),
             name: tool.name.to_string(),
             risk_level: tool.risk.map(RiskLevel::as_str),
@@ -118,6 +156,8 @@ impl From<coverage::Covered> for CoveredTool {
             classified_by,
             file,
             line,
+            draft,
+            missing_fields: tool.missing,
             hidden_from_agents: tool.risk == Some(RiskLevel::Forbidden),
         }
     }
@@ -125,8 +165,8 @@ impl From<coverage::Covered> for CoveredTool {
 
 impl From<coverage::Total> for CoverageTotal {
     fn from(total: coverage::Total) -> Self {
-        let coverage::Total { server, tools, by_operator, by_server, by_nobody } = total;
-        Self { server: server.to_string(), tools, by_operator, by_server, by_nobody }
+        let coverage::Total { server, tools, by_operator, by_server, by_nobody, fields, fields_max } = total;
+        Self { server: server.to_string(), tools, by_operator, by_server, by_nobody, fields, fields_max }
     }
 }
 
@@ -186,6 +226,27 @@ impl From<lint::Finding> for LintFinding {
     }
 }
 
+/// Contract cards as Markdown.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ContractDocs {
+    /// The page with all tools first, then one page for each server.
+    pages: Vec<DocsPage>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct DocsPage {
+    /// The name of the file.
+    file: String,
+    /// Markdown.
+    text: String,
+}
+
+impl From<Vec<docs::DocsPage>> for ContractDocs {
+    fn from(pages: Vec<docs::DocsPage>) -> Self {
+        Self { pages: pages.into_iter().map(|page| DocsPage { file: page.file, text: page.text }).collect() }
+    }
+}
+
 /// A draft of a contract file for a server.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Draft {
@@ -199,7 +260,7 @@ fn operations_or_null() -> Object {
 }
 
 fn classifiers() -> Object {
-    super::words("The source of the risk level.", ["operator", "server", "nobody"])
+    super::words("The source of the risk level.", ["operator", "draft", "server", "nobody"])
 }
 
 fn severities() -> Object {

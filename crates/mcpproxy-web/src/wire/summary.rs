@@ -42,9 +42,12 @@ struct TypeCount {
 #[derive(Serialize, ToSchema)]
 struct Count {
     name: String,
+    /// Without dry runs and replayed answers. `by_status` has them as `dry_run` and `replayed`.
     count: u64,
     errors: u64,
     refused: u64,
+    dry_runs: u64,
+    replayed: u64,
     p50_ms: Option<f64>,
     p95_ms: Option<f64>,
 }
@@ -77,6 +80,8 @@ impl From<store::SummaryGroup> for Count {
             count: count.count,
             errors: count.errors,
             refused: count.refused,
+            dry_runs: count.dry_runs,
+            replayed: count.replayed,
             p50_ms: count.p50_us.map(milliseconds),
             p95_ms: count.p95_us.map(milliseconds),
         }

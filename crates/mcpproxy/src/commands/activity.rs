@@ -27,6 +27,7 @@ use crate::terminal::listing::Layout;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::time::local_time;
 
+pub(crate) use self::args::parse_time;
 pub(crate) use self::show::indented;
 
 /// List, export and verify the activity log
@@ -46,6 +47,7 @@ Examples:
   mcpproxy activity list
   mcpproxy activity list --intent-type destructive --since 7d
   mcpproxy activity list --server github --status refused -o json
+  mcpproxy activity list --sensitivity private --dry-run=false
   mcpproxy activity list --agent ci --since 2026-01-31 --until 2026-02-01
   mcpproxy activity list -q invoice")]
     List(List),
@@ -174,7 +176,7 @@ fn no_record(id: &str) -> Failure {
 const BATCH_DELAY: Duration = Duration::from_millis(30);
 
 /// Opens the database, or returns `None` if no gateway has ever run on this folder.
-async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
+pub(crate) async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
     let location = location(home)?;
     if let Location::Sqlite(path) = &location
         && !path.try_exists().with_context(|| format!("could not access `{}`", path.display()))?

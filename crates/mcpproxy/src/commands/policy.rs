@@ -1,7 +1,8 @@
-//! `policy`: checks and tests policies, explains decisions, and prints the decision table.
+//! `policy`: checks and tests policies, explains decisions, replays recorded calls, and prints the decision table.
 
 mod check;
 mod explain;
+mod replay;
 mod table;
 mod test;
 
@@ -21,6 +22,7 @@ Examples:
   mcpproxy policy explain github:delete_repo --variant read
   mcpproxy policy check
   mcpproxy policy test cases.yaml
+  mcpproxy policy replay --since 7d --contracts new-contracts
   mcpproxy policy table")]
 pub(crate) enum PolicyCommand {
     /// Check policies and report every error
@@ -50,26 +52,46 @@ Examples:
 
 The exit code is 0 if the gateway would allow the call, and 3 if it would refuse it.")]
     Explain(explain::Explain),
-    /// Test policies with a file of example calls and expected decisions
+    /// Test contracts and policies with example calls and expected decisions
     #[command(after_help = "\
 Examples:
   mcpproxy policy test cases.yaml
-  mcpproxy policy test cases.yaml --policies policies/night.cedar -o json
+  mcpproxy policy test cases.yaml --contracts new --policies night.cedar
+  mcpproxy policy test --demo
 
 The cases are a YAML or JSON file:
-  - name: no mail at night
-    agent: laptop
-    tool: { name: mail:send, risk: high, category: communication }
-    variant: write
-    time: 03:00 sunday
-    expect: deny
-    policy: no-night-mail
-  - name: mail at noon
+  - name: a user approves every mail
     tool: mail:send
-    expect: allow
+    args: { to: [kim@example.com] }
+    expect: ask
+  - name: no mail at night
+    tool: mail:send
+    time: 03:00 sunday
+    expect: deny policy_violation
+    policy: no-night-mail
+
+A case expects `allow`, `ask`, `step_up`, `dry_run_required`, `not_found`, `deny CODE`, or `deny` for \
+any refusal. The tools are those that the servers listed last. A tool of another server has no schema and \
+no annotations, apart from those in the case.
 
 The exit code is 0 if all cases pass, 1 if a case fails, and 6 if a file is invalid.")]
     Test(test::Test),
+    /// Try contracts, policies or settings on recorded calls
+    #[command(after_help = "\
+Examples:
+  mcpproxy policy replay --since 7d --contracts new-contracts
+  mcpproxy policy replay --since 24h --policies night.cedar -o json
+  mcpproxy policy replay --contracts new-contracts --fail-on newly-refused
+  mcpproxy policy replay --since 7d         Compare with the active files
+
+The command decides every recorded call again, with the new files and with the active ones, and lists the \
+calls that would end differently. It sends nothing and changes nothing. --contracts and --policies replace \
+all active files of their kind. It works with and without a running gateway, on the tools that the servers \
+listed last.
+
+The exit code is 0, or 1 if there is a difference that --fail-on names. With --fail-on, it is also 1 if there \
+are calls and none of them can be decided. It is 6 if a file is invalid.")]
+    Replay(replay::Replay),
     /// Print the Cedar schema of policies
     #[command(after_help = "\
 Examples:
@@ -91,6 +113,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: PolicyCommand) -> 
         PolicyCommand::Check { files } => check::run(home, format, &files),
         PolicyCommand::Explain(asked) => explain::run(home, format, asked).await,
         PolicyCommand::Test(test) => test::run(home, format, &test),
+        PolicyCommand::Replay(replay) => replay::run(home, format, &replay).await,
         PolicyCommand::Schema => {
             match format {
                 Format::Table => print(mcpproxy_core::policy::SCHEMA)?,

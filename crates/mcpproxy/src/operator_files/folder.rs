@@ -53,6 +53,19 @@ impl Folder {
         Ok(self.read_if_there(settings_path)?.unwrap_or_default())
     }
 
+    /// Reads the files of any folder, or one file, to try them out. Nothing becomes active, so the owner does not matter.
+    pub(crate) fn read_given(&self, path: &Path) -> Result<Texts, Failure> {
+        if !path.is_dir() {
+            return super::read_given(&[path.to_owned()]);
+        }
+        let listed = self.list(path).map_err(|error| unreadable(path, &error))?;
+        if listed.read.len() > FILES_MAX {
+            let message = format!("{}: more than {FILES_MAX} files", path.display());
+            return Err(Failure::new(Exit::BadSettings, message).hint("give a folder that has only the files to try"));
+        }
+        super::read_given(&listed.read)
+    }
+
     /// Reads all files. Returns `None` if there is no folder.
     pub(super) fn read_if_there(&self, settings_path: &Path) -> Result<Option<Texts>, Failure> {
         let folder = self.beside(settings_path);

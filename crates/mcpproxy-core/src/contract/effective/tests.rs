@@ -34,8 +34,11 @@ fn contract(text: &str) -> Contract {
             "operation" => contract.operation = written(Variant::from_operation(value).unwrap()),
             "alone" => contract.autonomous = written(value == "true"),
             "confirmation" => {
-                contract.confirmation =
-                    written(if value == "none" { Confirmation::None } else { Confirmation::Required });
+                contract.confirmation = written(match value {
+                    "none" => Confirmation::None,
+                    "when" => Confirmation::When(schema("{\"required\":[\"to\"]}")),
+                    _ => Confirmation::Required,
+                });
             }
             "stepUp" => {
                 contract.step_up = written(match value {
@@ -73,6 +76,7 @@ fn told(effective: &Effective) -> String {
     };
     let confirmation = match effective.confirmation.value {
         Confirmation::None => "none",
+        Confirmation::When(_) => "when",
         Confirmation::Required => "required",
     };
     format!(
@@ -119,6 +123,16 @@ fn fields_come_from_the_right_source() {
     let relaxed = &["alone=true confirmation=none"];
     check(relaxed, Some(tight), NO_HINTS, "low/server - true/operator none/operator never/level");
     check(&["risk=medium"], Some(tight), NO_HINTS, "medium/operator - false/server required/server never/level");
+    // A condition is stricter than nothing, and weaker than a risk level that always asks.
+    check(&["risk=medium confirmation=when"], None, NO_HINTS, "medium/operator - true/level when/operator never/level");
+    check(&["risk=low"], Some("confirmation=when"), NO_HINTS, "low/operator - true/level when/server never/level");
+    check(
+        &["risk=high"],
+        Some("confirmation=when"),
+        NO_HINTS,
+        "high/operator - false/level required/level never/level",
+    );
+    check(&["confirmation=none"], Some("confirmation=when"), NO_HINTS, "- - true/default none/operator never/default");
     // The operation: the operator's value, even if it is weaker, else the strictest.
     check(&["operation=read"], None, DESTRUCTIVE, "- read/operator true/default none/default never/default");
     check(
@@ -158,6 +172,7 @@ fn every_field_has_its_place() {
     let effective = Effective::of(&[&Arc::new(all.clone())], None, NO_HINTS);
     let Contract {
         file: _,
+        is_draft: _,
         description,
         category,
         risk,
@@ -175,9 +190,10 @@ fn every_field_has_its_place() {
         dry_run,
         rate_limit,
         sensitive,
+        version,
     } = all;
     fn check<T: Clone + PartialEq + std::fmt::Debug>(field: Option<Written<T>>, found: Option<Sourced<T>>) {
-        let source = Source::Operator { file: "contracts/all.yaml".into(), line: 7 };
+        let source = Source::Operator { file: "contracts/all.yaml".into(), line: 7, is_draft: false };
         assert_eq!(found, field.map(|field| Sourced { value: field.value, source }));
     }
     let Effective { is_written, .. } = effective;
@@ -199,11 +215,13 @@ fn every_field_has_its_place() {
     check(dry_run, Some(effective.dry_run));
     check(rate_limit, effective.rate_limit);
     check(sensitive, Some(effective.sensitive));
+    check(version, effective.version);
 }
 
 fn full() -> Contract {
     Contract {
         file: Some("contracts/all.yaml".into()),
+        is_draft: false,
         description: written(Untrusted::new("Sends.")),
         category: written("communication".to_owned()),
         risk: written(RiskLevel::Critical),
@@ -221,6 +239,7 @@ fn full() -> Contract {
         dry_run: written(DryRun::Required { parameter: Some("dryRun".to_owned()) }),
         rate_limit: written(RateLimit { calls: 3, per: Duration::from_secs(60) }),
         sensitive: written(vec![Sensitive { text: "/to".to_owned(), pointer: Pointer::parse("/to").unwrap() }]),
+        version: written("3".to_owned()),
     }
 }
 
@@ -230,6 +249,10 @@ fn maybe<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl St
 
 fn any_step_up() -> impl Strategy<Value = StepUp> {
     select(vec![StepUp::Never, StepUp::When(schema("{\"required\":[\"to\"]}")), StepUp::Always])
+}
+
+fn any_confirmation() -> impl Strategy<Value = Confirmation> {
+    select(vec![Confirmation::None, Confirmation::When(schema("{\"required\":[\"to\"]}")), Confirmation::Required])
 }
 
 fn any_dry_run() -> impl Strategy<Value = DryRun> {
@@ -243,7 +266,7 @@ fn any_contract() -> impl Strategy<Value = Contract> {
         maybe(select(RiskLevel::ALL.to_vec())),
         maybe(select(Variant::ALL.to_vec())),
         maybe(any::<bool>()),
-        maybe(select(vec![Confirmation::None, Confirmation::Required])),
+        maybe(any_confirmation()),
         maybe(any_step_up()),
     );
     let rest = (
@@ -302,7 +325,8 @@ fn is_at_least_as_strict(a: &Effective, b: &Effective) -> bool {
     a.risk() >= b.risk()
         && value(a) >= value(b)
         && a.asks() >= b.asks()
-        && a.confirmation.value >= b.confirmation.value
+        && a.may_ask() >= b.may_ask()
+        && a.confirmation.value.rank() >= b.confirmation.value.rank()
         && a.autonomous.value <= b.autonomous.value
         // A forbidden tool is never called, so it needs no second factor.
         && (a.risk() == Some(RiskLevel::Forbidden)
@@ -339,7 +363,7 @@ fn join(a: &Contract, b: &Contract) -> Contract {
         risk: max(&a.risk, &b.risk, |a, b| a > b),
         operation: max(&a.operation, &b.operation, |a, b| a > b),
         autonomous: max(&a.autonomous, &b.autonomous, |a, b| a < b),
-        confirmation: max(&a.confirmation, &b.confirmation, |a, b| a > b),
+        confirmation: max(&a.confirmation, &b.confirmation, |a, b| a.rank() > b.rank()),
         step_up: max(&of_level(a), &of_level(b), |a, b| step_up_rank(a) > step_up_rank(b)),
         permissions,
         dry_run: max(&a.dry_run, &b.dry_run, |a, b| dry_run_rank(a) > dry_run_rank(b)),
@@ -394,8 +418,8 @@ proptest! {
             prop_assert_eq!(autonomous.value && !floor, effective.autonomous.value);
         }
         if let Some(confirmation) = confirmation {
-            let least = if floor { Confirmation::Required } else { Confirmation::None };
-            prop_assert_eq!(confirmation.value.max(least), effective.confirmation.value);
+            let expected = if floor { &Confirmation::Required } else { &confirmation.value };
+            prop_assert_eq!(expected, &effective.confirmation.value);
         }
         if let Some(step_up) = step_up {
             prop_assert_eq!(&step_up.value, &effective.step_up.value);
@@ -413,7 +437,7 @@ proptest! {
         let effective = Effective::of(&[&Arc::new(operator.clone())], server.as_ref(), hints);
         if effective.risk() >= Some(RiskLevel::High) {
             prop_assert!(effective.asks() && !effective.autonomous.value);
-            prop_assert_eq!(effective.confirmation.value, Confirmation::Required);
+            prop_assert_eq!(&effective.confirmation.value, &Confirmation::Required);
         }
         let is_said = operator.step_up.is_some() || server.is_some_and(|server| server.step_up.is_some());
         if effective.risk() == Some(RiskLevel::Critical) && !is_said {

@@ -5,7 +5,7 @@ use crate::contract::Contracts;
 pub(super) const KNOWN: &str = "known keys: `$schema`, `tool`, `description`, `category`, `riskLevel`, `operation`, \
                                 `autonomousExecution`, `confirmation`, `stepUpAuth`, `inputSchema`, `outputSchema`, \
                                 `permissions`, `sideEffects`, `auditEvent`, `failureModes`, `idempotency`, `dryRun`, \
-                                `rateLimit`, `sensitive`";
+                                `rateLimit`, `sensitive`, `version`";
 
 /// Compares all mistakes of a YAML file, one per line.
 pub(super) fn check(text: &str, expected: &[&str]) {
@@ -101,9 +101,11 @@ fn words() {
         &[
             "line 2, column 12: expected one of `low`, `medium`, `high`, `critical`, `forbidden`, found number",
             "line 3, column 12: expected one of `read`, `write`, `destructive`, found boolean",
-            "line 4, column 15: expected one of `none`, `required`, found boolean",
+            "line 4, column 15: expected `none`, `required` or object with `when`, found boolean",
         ],
     );
+    check_fields("version: 1.10", &["line 2, column 10: write the version in quotes, such as \"1.10\""]);
+    check_fields("version: true", &["line 2, column 10: expected string or whole number, found boolean"]);
     check_fields("autonomousExecution: no", &["line 2, column 22: expected boolean, found string; write `false`"]);
     check_fields(
         r#"autonomousExecution: "true""#,
@@ -218,6 +220,18 @@ fn idempotency() {
     check_fields(
         "idempotency: {mode: natural}",
         &["line 2, column 14: `keyFrom` is missing; write the arguments that identify the result, such as `[fileId]`"],
+    );
+    check_fields(
+        "idempotency: {mode: natural, keyFrom: [a], validUntil: expiresAt}",
+        &["line 2, column 56: a JSON pointer must begin with `/`; expected a JSON pointer such as `/body`"],
+    );
+    check_fields(
+        "idempotency: {mode: natural, keyFrom: [a], validUntil: /links/*/until}",
+        &["line 2, column 56: must point to one value; write a pointer without `*`, such as `/expiresAt`"],
+    );
+    check_fields(
+        "idempotency: {mode: key, validUntil: /expiresAt}",
+        &["line 2, column 26: `validUntil` has no effect with mode `key`; remove it, or write mode `natural`"],
     );
     check_fields("idempotency: {mode: natural, keyFrom: []}", &["line 2, column 39: name at least one argument"]);
     check_fields(
@@ -358,6 +372,18 @@ fn contradictions() {
         "autonomousExecution: false\nconfirmation: none",
         &[
             "line 3, column 1: `confirmation: none` contradicts `autonomousExecution: false`, which requires a user's approval; remove one of them",
+        ],
+    );
+    check_fields(
+        "riskLevel: high\nconfirmation: {when: {required: [to]}}",
+        &[
+            "line 3, column 1: `confirmation: { when: … }` contradicts risk level `high`, which requires a user's approval; remove it, or lower the level",
+        ],
+    );
+    check_fields(
+        "autonomousExecution: false\nconfirmation: {when: {required: [to]}}",
+        &[
+            "line 3, column 1: `confirmation: { when: … }` contradicts `autonomousExecution: false`, which requires a user's approval; remove one of them",
         ],
     );
     check_fields(

@@ -4,18 +4,21 @@ use serde_json::{Value, json};
 
 use super::bad::mistakes;
 use crate::contract::schema;
-use crate::contract::values::{dry_run, idempotency, rate_limit, step_up};
+use crate::contract::values::{condition, dry_run, idempotency, rate_limit};
 use crate::contract::{fields, files};
 use crate::file::Keys;
 
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 6] {
+fn objects() -> [ObjectOfFile; 7] {
     [
         ("/$defs/file", &files::KEYS, |field| format!("{{{field}}}")),
         ("/$defs/contract", &fields::KEYS, |field| format!(r#"{{"tool": "a:b", {field}}}"#)),
-        ("/$defs/stepUpAuth", &step_up::KEYS, |field| format!(r#"{{"tool": "a:b", "stepUpAuth": {{{field}}}}}"#)),
+        ("/$defs/confirmation/anyOf/1", &condition::KEYS, |field| {
+            format!(r#"{{"tool": "a:b", "confirmation": {{{field}}}}}"#)
+        }),
+        ("/$defs/stepUpAuth", &condition::KEYS, |field| format!(r#"{{"tool": "a:b", "stepUpAuth": {{{field}}}}}"#)),
         ("/$defs/idempotency/anyOf/1", &idempotency::KEYS, |field| {
             format!(r#"{{"tool": "a:b", "idempotency": {{"mode": "key", {field}}}}}"#)
         }),
@@ -68,7 +71,7 @@ fn both_know_the_same_words() {
             }
         }
     }
-    assert_eq!(count, 5 + 3 + 2 + 3 + 3);
+    assert_eq!(count, 5 + 3 + 3 + 3);
 }
 
 /// Checks the fields of one contract. `fields` are the members beside `tool`.
@@ -93,9 +96,12 @@ const RIGHT: &[&str] = &[
     r#""sideEffects": ["a"], "failureModes": [], "sensitive": ["", "/a/*/~0~1"]"#,
     r#""idempotency": "key""#,
     r#""idempotency": {"mode": "natural", "keyFrom": ["a"], "ttl": "30d"}"#,
+    r#""idempotency": {"mode": "natural", "keyFrom": ["a"], "validUntil": "/a*/b~1c"}"#,
     r#""dryRun": "supported""#,
     r#""dryRun": {"mode": "required", "parameter": "p"}, "rateLimit": {"calls": 1, "per": "1m"}"#,
     r#""autonomousExecution": true, "confirmation": "required""#,
+    r#""riskLevel": "medium", "confirmation": {"when": {"required": ["to"]}}"#,
+    r#""confirmation": {"when": true}"#,
 ];
 
 const WRONG: &[&str] = &[
@@ -108,6 +114,9 @@ const WRONG: &[&str] = &[
     r#""riskLevel": "critical", "autonomousExecution": true"#,
     r#""riskLevel": "forbidden", "autonomousExecution": true"#,
     r#""riskLevel": "high", "confirmation": "none""#,
+    r#""riskLevel": "high", "confirmation": {"when": {"required": ["to"]}}"#,
+    r#""autonomousExecution": false, "confirmation": {"when": {"required": ["to"]}}"#,
+    r#""confirmation": {"when": "to"}"#,
     r#""riskLevel": "critical", "confirmation": "none""#,
     r#""riskLevel": "forbidden", "confirmation": "required""#,
     r#""riskLevel": "forbidden", "stepUpAuth": true"#,
@@ -129,6 +138,10 @@ const WRONG: &[&str] = &[
     r#""idempotency": "natural""#,
     r#""idempotency": {"mode": "natural"}"#,
     r#""idempotency": {"mode": "natural", "keyFrom": []}"#,
+    r#""idempotency": {"mode": "natural", "keyFrom": ["a"], "validUntil": ""}"#,
+    r#""idempotency": {"mode": "natural", "keyFrom": ["a"], "validUntil": "/a/*"}"#,
+    r#""idempotency": {"mode": "natural", "keyFrom": ["a"], "validUntil": "a"}"#,
+    r#""idempotency": {"mode": "key", "validUntil": "/a"}"#,
     r#""idempotency": {"mode": "key", "keyFrom": ["a"]}"#,
     r#""idempotency": {"mode": "none", "ttl": "1h"}"#,
     r#""idempotency": {"mode": "key", "ttl": 60}"#,

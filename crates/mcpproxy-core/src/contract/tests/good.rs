@@ -31,6 +31,7 @@ idempotency: { mode: key, ttl: 12h }
 dryRun: { mode: required, parameter: dryRun }
 rateLimit: { calls: 30, per: 1m }
 sensitive: [/body, /to/*]
+version: 2026-05
 "#;
 
 fn parse(name: &str, text: &str) -> Contracts {
@@ -50,6 +51,7 @@ fn the_whole_format() {
     let output = schema(r#"{"type":"object","required":["no","yes"]}"#);
     let expected = Contract {
         file: Some("c.yaml".into()),
+        is_draft: false,
         description: written(3, Untrusted::new("Sends an external email to one or more recipients.")),
         category: written(4, "communication".to_owned()),
         risk: written(5, RiskLevel::Critical),
@@ -67,6 +69,7 @@ fn the_whole_format() {
         dry_run: written(20, DryRun::Required { parameter: Some("dryRun".to_owned()) }),
         rate_limit: written(21, RateLimit { calls: 30, per: Duration::from_secs(60) }),
         sensitive: written(22, vec![sensitive("/body"), sensitive("/to/*")]),
+        version: written(23, "2026-05".to_owned()),
     };
     let contracts = parse("c.yaml", WHOLE);
     let all: Vec<_> = contracts.iter().map(|(pattern, contract)| (pattern.to_string(), contract.as_ref())).collect();
@@ -88,7 +91,15 @@ fn short_and_long_forms() {
     check("stepUpAuth: false", step_up, StepUp::Never);
     check("stepUpAuth: {when: true}", step_up, StepUp::Always);
     check("stepUpAuth: {when: false}", step_up, StepUp::Never);
-    let natural = |ttl| Idempotency::Natural { key_from: vec!["fileId".to_owned(), "no".to_owned()], ttl };
+    let confirmation: fn(&Contract) -> &Option<Written<Confirmation>> = |contract| &contract.confirmation;
+    check("confirmation: none", confirmation, Confirmation::None);
+    check("confirmation: required", confirmation, Confirmation::Required);
+    check("confirmation: {when: true}", confirmation, Confirmation::Required);
+    check("confirmation: {when: false}", confirmation, Confirmation::None);
+    let external = Schema::parse(r#"{"required":["to"]}"#).unwrap();
+    check("confirmation: {when: {required: [to]}}", confirmation, Confirmation::When(external.into()));
+    let natural =
+        |ttl| Idempotency::Natural { key_from: vec!["fileId".to_owned(), "no".to_owned()], ttl, valid_until: None };
     let idempotency: fn(&Contract) -> &Option<Written<Idempotency>> = |contract| &contract.idempotency;
     check("idempotency: none", idempotency, Idempotency::None);
     check("idempotency: {mode: none}", idempotency, Idempotency::None);
@@ -100,6 +111,15 @@ fn short_and_long_forms() {
         "idempotency: {ttl: 1 s, mode: natural, keyFrom: [fileId, no]}",
         idempotency,
         natural(Duration::from_secs(1)),
+    );
+    check(
+        "idempotency: {mode: natural, keyFrom: [a], validUntil: /link/expiresAt}",
+        idempotency,
+        Idempotency::Natural {
+            key_from: vec!["a".to_owned()],
+            ttl: day,
+            valid_until: Some("/link/expiresAt".to_owned()),
+        },
     );
     let dry_run: fn(&Contract) -> &Option<Written<DryRun>> = |contract| &contract.dry_run;
     check("dryRun: none", dry_run, DryRun::None);
@@ -122,11 +142,27 @@ fn short_and_long_forms() {
     for variant in Variant::ALL {
         check(&format!("operation: {variant}"), operation, variant);
     }
+    let version: fn(&Contract) -> &Option<Written<String>> = |contract| &contract.version;
+    check("version: 3", version, "3".to_owned());
+    check("version: \"1.10\"", version, "1.10".to_owned());
     let strict = |is_strict| OutputSchema { schema: Arc::new(Schema::parse("{}").unwrap()), is_strict };
     let output: fn(&Contract) -> &Option<Written<OutputSchema>> = |contract| &contract.output_schema;
     check("outputSchema: {}", output, strict(false));
     check("outputSchema: {strict: false}", output, strict(false));
     check("outputSchema: {strict: true}", output, strict(true));
+}
+
+#[test]
+fn a_marked_file_is_a_draft() {
+    let check = |text: &str, expected: bool| {
+        let contracts = parse("c.yaml", text);
+        assert!(contracts.iter().all(|(_, contract)| contract.is_draft == expected), "{text}");
+    };
+    check("# DRAFT: contracts for mail\n- tool: mail:a\n- tool: mail:b\n", true);
+    check("# Reviewed.\n# DRAFT: see above\ntool: mail:a\n", true);
+    check("\u{FEFF}# DRAFT: contracts for mail\ntool: mail:a\n", true);
+    check("tool: mail:a\ndescription: '# DRAFT'\n", false);
+    check("- tool: mail:a\n", false);
 }
 
 #[test]
@@ -176,5 +212,5 @@ fn every_field_alone_changes_the_contract() {
         assert_ne!(parse("c.yaml", &format!("tool: mail:send\n{field}")), plain, "{field}");
         count += 1;
     }
-    assert_eq!(count, 17);
+    assert_eq!(count, 18);
 }

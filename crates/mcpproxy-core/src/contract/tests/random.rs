@@ -51,13 +51,22 @@ fn step_up() -> impl Strategy<Value = StepUp> {
     prop_oneof![Just(StepUp::Never), Just(StepUp::Always), schema().prop_map(StepUp::When)]
 }
 
+fn confirmation() -> impl Strategy<Value = Confirmation> {
+    prop_oneof![Just(Confirmation::None), Just(Confirmation::Required), schema().prop_map(Confirmation::When)]
+}
+
 fn idempotency() -> impl Strategy<Value = Idempotency> {
     let ttl = || (1..=30 * 86_400u64).prop_map(Duration::from_secs);
     let key_from = prop::collection::hash_set(argument(), 1..4).prop_map(Vec::from_iter);
+    let valid_until = prop::option::of("(/[a-z~]{0,5}[a-z]){1,3}".prop_map(|text: String| text.replace('~', "~1")));
     prop_oneof![
         Just(Idempotency::None),
         ttl().prop_map(|ttl| Idempotency::Key { ttl }),
-        (key_from, ttl()).prop_map(|(key_from, ttl)| Idempotency::Natural { key_from, ttl }),
+        (key_from, ttl(), valid_until).prop_map(|(key_from, ttl, valid_until)| Idempotency::Natural {
+            key_from,
+            ttl,
+            valid_until
+        }),
     ]
 }
 
@@ -87,7 +96,7 @@ fn contract() -> impl Strategy<Value = Contract> {
         written(select(&RiskLevel::ALL[..])),
         written(select(&Variant::ALL[..])),
         written(any::<bool>()),
-        written(select(vec![Confirmation::None, Confirmation::Required])),
+        written(confirmation()),
         written(step_up()),
     );
     let about_calls = (
@@ -101,9 +110,11 @@ fn contract() -> impl Strategy<Value = Contract> {
         written(dry_run()),
         written(rate_limit),
         written(sensitive()),
+        written(word()),
     );
     (about_risk, about_calls).prop_map(|(risk, calls)| Contract {
         file: None,
+        is_draft: false,
         description: risk.0,
         category: risk.1,
         risk: risk.2,
@@ -121,6 +132,7 @@ fn contract() -> impl Strategy<Value = Contract> {
         dry_run: calls.7,
         rate_limit: calls.8,
         sensitive: calls.9,
+        version: calls.10,
     })
 }
 
@@ -134,7 +146,7 @@ fn without_contradictions(mut contract: Contract) -> Contract {
     if level == Some(RiskLevel::Forbidden) {
         (contract.step_up, contract.idempotency, contract.dry_run, contract.rate_limit) = (None, None, None, None);
     }
-    if matches!(contract.confirmation, Some(Written { value: Confirmation::None, .. })) {
+    if contract.confirmation.as_ref().is_some_and(|written| written.value != Confirmation::Required) {
         contract.autonomous = None;
     }
     contract
@@ -153,7 +165,7 @@ fn bare(contract: &Contract) -> Contract {
         )*};
     }
     bare!(description, category, risk, operation, autonomous, confirmation, step_up, input_schema, output_schema);
-    bare!(permissions, side_effects, audit_event, failure_modes, idempotency, dry_run, rate_limit, sensitive);
+    bare!(permissions, side_effects, audit_event, failure_modes, idempotency, dry_run, rate_limit, sensitive, version);
     contract
 }
 

@@ -20,6 +20,7 @@ pub(super) fn to_json(contract: &Contract) -> Value {
             "confirmation",
             field(&contract.confirmation, |confirmation| match confirmation {
                 Confirmation::None => json!("none"),
+                Confirmation::When(condition) => json!({ "when": schema(condition) }),
                 Confirmation::Required => json!("required"),
             }),
         ),
@@ -51,8 +52,11 @@ pub(super) fn to_json(contract: &Contract) -> Value {
             field(&contract.idempotency, |idempotency| match idempotency {
                 Idempotency::None => json!("none"),
                 Idempotency::Key { ttl } => json!({ "mode": "key", "ttl": duration(*ttl) }),
-                Idempotency::Natural { key_from, ttl } => {
+                Idempotency::Natural { key_from, ttl, valid_until: None } => {
                     json!({ "mode": "natural", "keyFrom": key_from, "ttl": duration(*ttl) })
+                }
+                Idempotency::Natural { key_from, ttl, valid_until } => {
+                    json!({ "mode": "natural", "keyFrom": key_from, "ttl": duration(*ttl), "validUntil": valid_until })
                 }
             }),
         ),
@@ -68,6 +72,7 @@ pub(super) fn to_json(contract: &Contract) -> Value {
         ),
         ("rateLimit", field(&contract.rate_limit, |limit| json!({ "calls": limit.calls, "per": duration(limit.per) }))),
         ("sensitive", field(&contract.sensitive, |all| all.iter().map(|sensitive| sensitive.text.as_str()).collect())),
+        ("version", field(&contract.version, |word| json!(word))),
     ];
     let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(fields.collect::<Map<_, _>>())

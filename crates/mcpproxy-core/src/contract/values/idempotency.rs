@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{LIST_MAX, argument};
+use super::{LIST_MAX, argument, one_place, one_place_schema};
 use crate::contract::Idempotency;
 use crate::file::amount::{DAY, duration_text};
 use crate::file::{Fields, Keys, Node, NodeValue, Reader, words};
@@ -13,7 +13,7 @@ pub(in crate::contract) const TTL: Duration = DAY;
 const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 pub(in crate::contract) const KEYS: Keys =
-    Keys { known: &["mode", "keyFrom", "ttl"], advice: &[("key", "did you mean `keyFrom`?")] };
+    Keys { known: &["mode", "keyFrom", "ttl", "validUntil"], advice: &[("key", "did you mean `keyFrom`?")] };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdempotencyMode {
@@ -48,13 +48,14 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
     };
     let key_from = fields.find("keyFrom");
     let key_from = key_from.map(|field| reader.list(&field.node, LIST_MAX, |r, node| r.parsed(node, argument)));
+    let valid_until = fields.find("validUntil").map(|field| reader.parsed(&field.node, one_place));
     match mode? {
         IdempotencyMode::None => {
-            refuse(reader, &fields, &["keyFrom", "ttl"], "`none`; remove it")?;
+            refuse(reader, &fields, &["keyFrom", "ttl", "validUntil"], "`none`; remove it")?;
             Some(Idempotency::None)
         }
         IdempotencyMode::Key => {
-            refuse(reader, &fields, &["keyFrom"], "`key`; remove it, or write mode `natural`")?;
+            refuse(reader, &fields, &["keyFrom", "validUntil"], "`key`; remove it, or write mode `natural`")?;
             Some(Idempotency::Key { ttl: ttl? })
         }
         IdempotencyMode::Natural => {
@@ -64,7 +65,11 @@ pub(in crate::contract) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<
             if key_from.is_empty() {
                 return reader.mistake(named.position, "name at least one argument");
             }
-            Some(Idempotency::Natural { key_from, ttl: ttl? })
+            let valid_until = match valid_until {
+                Some(read) => Some(read?),
+                None => None,
+            };
+            Some(Idempotency::Natural { key_from, ttl: ttl?, valid_until })
         }
     }
 }
@@ -81,8 +86,12 @@ fn refuse(reader: &mut Reader<'_>, fields: &Fields<'_>, names: &[&str], mode: &s
 pub(in crate::contract) fn to_json(idempotency: &Idempotency) -> Value {
     match idempotency {
         Idempotency::None => json!({"mode": "none"}),
-        Idempotency::Natural { key_from, ttl } => {
-            json!({"mode": "natural", "keyFrom": key_from, "ttl": duration_text(*ttl)})
+        Idempotency::Natural { key_from, ttl, valid_until } => {
+            let mut shown = json!({"mode": "natural", "keyFrom": key_from, "ttl": duration_text(*ttl)});
+            if let (Some(pointer), Some(fields)) = (valid_until, shown.as_object_mut()) {
+                fields.insert("validUntil".to_owned(), pointer.as_str().into());
+            }
+            shown
         }
         Idempotency::Key { ttl } => json!({"mode": "key", "ttl": duration_text(*ttl)}),
     }
@@ -97,19 +106,30 @@ pub(in crate::contract) fn schema() -> Value {
                 "additionalProperties": false,
                 "required": ["mode"],
                 "properties": {
-                    "mode": { "enum": words(&MODES).collect::<Vec<_>>(), "description": "`none`: a repeated call runs again, unless the agent sends an idempotency key. `natural`: the arguments in `keyFrom` are the idempotency key, and a repeat gets the first result again. `key`: the agent sends an idempotency key (`idempotency_key`), and a call with the same key runs once." },
+                    "mode": { "enum": words(&MODES).collect::<Vec<_>>(), "description": "`none`: a repeated call runs again, unless the agent sends an idempotency key. `natural`: the arguments in `keyFrom` are the idempotency key, and a repeat gets the first successful result again. `key`: the agent sends an idempotency key (`idempotency_key`), and a call with the same key runs once." },
                     "keyFrom": {
                         "type": "array", "minItems": 1, "maxItems": LIST_MAX, "uniqueItems": true,
                         "items": { "$ref": "#/$defs/argument" },
                         "description": "The arguments that make two calls the same; for mode `natural` only."
                     },
-                    "ttl": { "$ref": "#/$defs/duration", "default": "24h", "description": "The time for which a result is kept for repeats, at most \"30d\"." }
+                    "ttl": { "$ref": "#/$defs/duration", "default": "24h", "description": "The time for which a result is kept for repeats, at most \"30d\"." },
+                    "validUntil": valid_until_schema()
                 },
                 "allOf": [
-                    { "if": { "properties": { "mode": { "const": "natural" } } }, "then": { "required": ["keyFrom"] }, "else": { "properties": { "keyFrom": false } } },
+                    { "if": { "properties": { "mode": { "const": "natural" } } }, "then": { "required": ["keyFrom"] }, "else": { "properties": { "keyFrom": false, "validUntil": false } } },
                     { "if": { "properties": { "mode": { "const": "none" } } }, "then": { "properties": { "ttl": false } } }
                 ]
             }
         ]
     })
+}
+
+fn valid_until_schema() -> Value {
+    let mut schema = one_place_schema();
+    if let Some(fields) = schema.as_object_mut() {
+        let about = "A JSON pointer to a time, such as `/expiresAt`, in the structured result or else in the arguments. \
+                     A repeat after that time runs again, even before `ttl` has passed; for mode `natural` only.";
+        fields.insert("description".to_owned(), about.into());
+    }
+    schema
 }

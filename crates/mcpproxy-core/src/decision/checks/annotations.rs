@@ -25,7 +25,7 @@ pub(super) fn against_hints(settings: &IntentSettings, tool: &Tool, variant: Var
         (Variant::Write, _, Some(true)) => {
             let message =
                 format!("Tool '{}' only reads, according to its server. You can use call_tool_read.", tool.name);
-            return Ok(vec![Warning { code: "overly_cautious", message }]);
+            return Ok(vec![Warning { code: Warning::OVERLY_CAUTIOUS, message }]);
         }
         (Variant::Write, _, Some(false) | None) => None,
     };

@@ -7,26 +7,36 @@ use crate::denial::Denial;
 use crate::intent::Arguments;
 use crate::schema::Problem;
 
-/// Returns the arguments as a value if both schemas accept them.
-pub(super) fn validate(tool: &Tool, arguments: &Arguments) -> Result<Value, Denial> {
+/// Returns the arguments as a value if both schemas accept them, apart from values that are `masked`.
+pub(super) fn validate(tool: &Tool, arguments: &Arguments, masked: &[String]) -> Result<Value, Denial> {
     // The strict reader passes nothing that this cannot read. If it ever does, nothing unchecked is sent.
     let value: Value = serde_json::from_str(arguments.as_str())
         .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
     let refused = |mut problems: Vec<Problem>| {
+        problems.retain(|problem| !masked.iter().any(|place| touches(place, &problem.pointer)));
+        if problems.is_empty() {
+            return Ok(());
+        }
         tool.hide_sensitive(&mut problems);
-        Denial::InvalidArguments { tool: tool.name.clone(), problems }
+        Err(Denial::InvalidArguments { tool: tool.name.clone(), problems })
     };
     if let Some(schema) = tool.input_schema() {
         let checked = schema.check(&value).or_else(|problems| match without_nulls(&value, &problems) {
             Some(fewer) => schema.check(&fewer),
             None => Err(problems),
         });
-        checked.map_err(refused)?;
+        checked.or_else(refused)?;
     }
     if let Some(schema) = &tool.contract.input_schema {
-        schema.value.check(&value).map_err(refused)?;
+        schema.value.check(&value).or_else(refused)?;
     }
     Ok(value)
+}
+
+/// Returns true if one of two JSON pointers is the other, or leads to it.
+fn touches(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Drops the `null` members that the server's schema refuses. Returns `None` if there are none.

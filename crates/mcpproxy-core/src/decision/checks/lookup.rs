@@ -17,12 +17,12 @@ pub(super) fn no_such_tool(name: ToolName, agent: &Agent, catalog: &Catalog) -> 
 }
 
 /// Lists tools of the same name on other servers first, then similar names.
-fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<ToolName> {
+fn suggestions<'t>(wanted: &ToolName, visible: impl Iterator<Item = &'t ToolName>) -> Vec<String> {
     let (mut found, others): (Vec<&ToolName>, Vec<&ToolName>) = visible.partition(|name| name.tool() == wanted.tool());
     if found.len() < SUGGESTIONS_MAX {
         // Character by character, so that comparing ten thousand names allocates none of them.
         let letters = |name: &'t ToolName| name.server().as_str().chars().chain([':']).chain(name.tool().chars());
         found.extend(closest(&wanted.to_string(), others, letters, SUGGESTIONS_MAX));
     }
-    found.into_iter().take(SUGGESTIONS_MAX).cloned().collect()
+    found.into_iter().take(SUGGESTIONS_MAX).map(ToString::to_string).collect()
 }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::needs_contract;
 use crate::Variant;
 use crate::catalog::Tool;
-use crate::contract::StepUp;
+use crate::contract::{Need, StepUp};
 use crate::decision::approval_request::ApprovalNeed;
 use crate::settings::{ContractSettings, Unclassified};
 
@@ -21,8 +22,10 @@ pub(super) fn approval_need(
         StepUp::When(schema) => schema.may_admit(arguments),
         StepUp::Always => true,
     };
+    let by_condition = contract.asks_by_condition(arguments);
     let by_setting = asks_by_setting(settings, tool, variant);
-    (contract.asks() || needs_step_up || by_setting).then_some(ApprovalNeed { needs_step_up, by_setting })
+    let is_needed = contract.asks() || by_condition || needs_step_up || by_setting;
+    is_needed.then_some(ApprovalNeed { needs_step_up, by_condition, by_setting })
 }
 
 /// Returns true if some call of this tool runs without an approval, and the operator has not chosen that. The operator
@@ -35,6 +38,17 @@ pub fn may_run_unasked(settings: &ContractSettings, tool: &Tool) -> bool {
         || matches!(contract.step_up.value, StepUp::Always)
         || asks_by_setting(settings, tool, tool.call_with());
     !contract.is_classified() && !is_refused && !is_asked && tool.policies().is_none()
+}
+
+/// Lists what a call of this tool needs under these settings, such as `confirmation`. `contract` means that no call is
+/// allowed until the operator gives the tool a risk level.
+pub fn needs_under(settings: ContractSettings, tool: &Tool) -> Vec<&'static str> {
+    if needs_contract(settings, tool) {
+        return vec!["contract"];
+    }
+    let needs = tool.contract.needs();
+    let asks = asks_by_setting(&settings, tool, tool.call_with()) && !needs.contains(&Need::Confirmation);
+    asks.then_some(Need::Confirmation).into_iter().chain(needs).map(Need::as_str).collect()
 }
 
 /// Returns true if `contracts.unclassified` requires an approval, because the operator gave the tool no risk level.

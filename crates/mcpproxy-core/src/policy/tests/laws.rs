@@ -79,6 +79,7 @@ fn a_call() -> impl Strategy<Value = (Agent, Intent, Clock)> {
     let intent =
         (select(&Variant::ALL[..]), sensitivity, any::<bool>()).prop_map(|(variant, sensitivity, has_reason)| Intent {
             variant,
+            is_declared: true,
             sensitivity,
             reason: has_reason.then(|| Untrusted::new("because")),
         });

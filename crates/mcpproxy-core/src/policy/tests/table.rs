@@ -32,6 +32,7 @@ fn special() -> (Agent, Facts, Intent, Clock) {
     let scope = Scope { grants: vec!["billing:*".to_owned()], ..Scope::read_only() };
     let intent = Intent {
         variant: Variant::Destructive,
+        is_declared: true,
         sensitivity: Some(Sensitivity::Private),
         reason: Some(Untrusted::new("monthly")),
     };

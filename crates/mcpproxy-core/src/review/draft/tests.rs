@@ -55,10 +55,10 @@ fn one_contract_for_each_tool() {
   # description: \"Lists items.\"  # the server's words
   # permissions: [fx:list]
 
-# email_send: high, because annotations say read; `send` in its name suggests write; these differ, so the stricter one is used.
+# email_send: critical, because annotations say read; `send` in its name suggests write; these differ, so the stricter one is used.
 - tool: fx:email_send
   category: fx
-  riskLevel: high
+  riskLevel: critical
   operation: write
   sideEffects: [\"Changes data on fx.\"]
   dryRun: { mode: supported, parameter: dry_run }
@@ -85,7 +85,7 @@ fn one_contract_for_each_tool() {
   # permissions: [fx:write]
   # auditEvent: fx.frobnicate
 
-# read_private_key: high, because `read` in its name suggests read.
+# read_private_key: high, because `read` in its name suggests read; it handles passwords or keys.
 # Consider `riskLevel: forbidden`: it seems to return a private key.
 # The server marks it with `SecretHint`: its results hold secrets.
 - tool: fx:read_private_key
@@ -94,10 +94,10 @@ fn one_contract_for_each_tool() {
   operation: read
   # permissions: [fx:read]
 
-# bulk_update: high, because `update` in its name suggests write.
+# bulk_update: critical, because `update` in its name suggests write; it works on many things at once.
 - tool: fx:bulk_update
   category: rows
-  riskLevel: high
+  riskLevel: critical
   operation: write
   sideEffects: [\"Changes data on fx.\"]
   # permissions: [fx:update]
@@ -268,7 +268,7 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:drop]
   # auditEvent: fx.drop_rows
 
-# read_private_key: high, because the server's contract says read and low; `read` in its name suggests read; its name and annotations suggest high; these differ, so the stricter one is used.
+# read_private_key: high, because the server's contract says read and low; `read` in its name suggests read; it handles passwords or keys; its name and annotations suggest high; these differ, so the stricter one is used.
 # Consider `riskLevel: forbidden`: it seems to return a private key.
 - tool: fx:read_private_key
   category: fx
@@ -277,10 +277,10 @@ fn a_server_cannot_talk_its_tools_down() {
   failureModes: [gone]
   # permissions: [fx:read]
 
-# bulk_update: high, because the server's contract says read and low; `update` in its name suggests write; its name and annotations suggest high; these differ, so the stricter one is used.
+# bulk_update: critical, because the server's contract says read and low; `update` in its name suggests write; it works on many things at once; its name and annotations suggest critical; these differ, so the stricter one is used.
 - tool: fx:bulk_update
   category: fx
-  riskLevel: high
+  riskLevel: critical
   operation: write
   sideEffects: [\"Changes data on fx.\"]
   rateLimit: { calls: 1, per: \"1m\" }
@@ -296,6 +296,23 @@ fn a_server_cannot_talk_its_tools_down() {
   # permissions: [fx:list]
 "
     );
+}
+
+#[test]
+fn a_hint_about_its_reach_lowers_no_tool() {
+    for reach in [true, false] {
+        let tool = format!(r#"{{"name":"send_note","inputSchema":{{}},"annotations":{{"openWorldHint":{reach}}}}}"#);
+        let text = body(&[&tool]);
+        assert!(text.contains("\n  riskLevel: critical\n"), "{reach}: {text}");
+    }
+}
+
+/// Without a verb that says what the tool does, the subject in its name still counts.
+#[test]
+fn a_delicate_subject_counts_without_a_verb() {
+    let tool = r#"{"name":"vault_password","inputSchema":{},"_meta":{"mcp-first/contract":{"riskLevel":"low"}}}"#;
+    let text = body(&[tool]);
+    assert!(text.contains("\n  riskLevel: high\n"), "{text}");
 }
 
 /// A server's schemas are not compiled before the draft, and the draft must still be a valid file.

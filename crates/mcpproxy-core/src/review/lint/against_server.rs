@@ -1,6 +1,6 @@
 //! Compares the operator's contract with the server's, and both with the risk level.
 
-use super::{Findings, Looked, Place, place_of};
+use super::{Findings, Looked, Place};
 use crate::RiskLevel;
 use crate::contract::{Confirmation, Contract, DryRun, Source, StepUp, Written, asks};
 
@@ -44,9 +44,9 @@ fn operator_relaxes(findings: &mut Findings, looked: &Looked<'_>) {
         less("autonomousExecution", "true", "false", place);
     }
     if let Some((mine, theirs, place)) = both(operator, own, |one| one.confirmation.as_ref())
-        && mine < theirs
+        && mine.rank() < theirs.rank()
     {
-        less("confirmation", mine.as_str(), theirs.as_str(), place);
+        less("confirmation", mine.word(), theirs.word(), place);
     }
     if let Some((mine, theirs, place)) = both(operator, own, |one| one.step_up.as_ref())
         && step_up_word(&mine) < step_up_word(&theirs)
@@ -85,8 +85,8 @@ fn server_contradicts_itself(findings: &mut Findings, looked: &Looked<'_>) {
             let message = format!("the server's contract says {level} and `autonomousExecution: true`");
             findings.add("C104", &subject, None, message, fix);
         }
-        if own.confirmation.as_ref().is_some_and(|written| written.value == Confirmation::None) {
-            let message = format!("the server's contract says {level} and `confirmation: none`");
+        if let Some(weaker) = own.confirmation.as_ref().filter(|written| written.value != Confirmation::Required) {
+            let message = format!("the server's contract says {level} and `confirmation: {}`", weaker.value.word());
             findings.add("C104", &subject, None, message, fix);
         }
     }
@@ -104,12 +104,15 @@ fn without_effect(findings: &mut Findings, looked: &Looked<'_>) {
             let message = format!("`autonomousExecution: true` has no effect at level {level}");
             findings.add("C105", &subject, place, message, fix);
         }
-        if let Some((Confirmation::None, place)) = said(operator, |one| one.confirmation.as_ref()) {
-            findings.add("C105", &subject, place, format!("`confirmation: none` has no effect at level {level}"), fix);
+        if let Some((weaker, place)) = said(operator, |one| one.confirmation.as_ref())
+            && weaker != Confirmation::Required
+        {
+            let message = format!("`confirmation: {}` has no effect at level {level}", weaker.word());
+            findings.add("C105", &subject, place, message, fix);
         }
     }
     if risk == RiskLevel::Critical && effective.step_up.value == StepUp::Never {
-        let place = place_of(&effective.step_up.source);
+        let place = effective.step_up.source.place();
         let message = "critical, but no approval needs a second factor".to_owned();
         let fix = "remove `stepUpAuth`, or limit it to some arguments with `when`";
         findings.add("C106", &subject, place, message, fix);
@@ -123,8 +126,7 @@ fn said<T: Clone>(
 ) -> Option<(T, Place)> {
     operator.iter().find_map(|contract| {
         let written = field(contract)?;
-        let source = Source::Operator { file: contract.file.clone().unwrap_or_default(), line: written.line };
-        Some((written.value.clone(), place_of(&source)))
+        Some((written.value.clone(), Source::operator(contract, written.line).place()))
     })
 }
 

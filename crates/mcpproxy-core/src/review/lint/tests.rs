@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::catalog::Offer;
-use crate::contract::{Confirmation, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written};
+use crate::contract::{
+    Confirmation, DRAFT_MARKER, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written,
+};
 use crate::schema::Schema;
 use crate::{Pointer, RiskLevel, ServerName, Untrusted, Variant};
 
@@ -31,8 +33,11 @@ fn contract(text: &str) -> Contract {
             "operation" => contract.operation = written(Variant::from_operation(value).unwrap()),
             "alone" => contract.autonomous = written(value == "true"),
             "confirmation" => {
-                contract.confirmation =
-                    written(if value == "none" { Confirmation::None } else { Confirmation::Required });
+                contract.confirmation = written(match value {
+                    "none" => Confirmation::None,
+                    "when" => Confirmation::When(crate::schema::Schema::parse("{}").unwrap().into()),
+                    _ => Confirmation::Required,
+                });
             }
             "stepUp" => {
                 contract.step_up = written(match value {
@@ -50,13 +55,22 @@ fn contract(text: &str) -> Contract {
             }
             "keyFrom" => {
                 let ttl = Duration::from_secs(60);
-                contract.idempotency = written(Idempotency::Natural { key_from: words(value), ttl });
+                contract.idempotency = written(Idempotency::Natural { key_from: words(value), ttl, valid_until: None });
+            }
+            "validUntil" => {
+                let (key_from, ttl) = (words("id"), Duration::from_secs(60));
+                let valid_until = Some(value.to_owned());
+                contract.idempotency = written(Idempotency::Natural { key_from, ttl, valid_until });
             }
             "sensitive" => {
                 let pointer = Pointer::parse(value).unwrap();
                 contract.sensitive = written(vec![Sensitive { text: value.to_owned(), pointer }]);
             }
             "input" => contract.input_schema = written(schema(&format!("{{\"properties\":{{\"{value}\":{{}}}}}}"))),
+            "when" => {
+                let needed = schema(&format!("{{\"required\":[\"{value}\"]}}"));
+                contract.confirmation = written(Confirmation::When(needed));
+            }
             "quiet" => {
                 contract.side_effects = written(vec![Untrusted::new("x")]);
                 contract.audit_event = written("x".to_owned());
@@ -82,8 +96,18 @@ fn pattern(text: &str) -> ToolPattern {
 
 const ARGUMENTS: &str = r#""inputSchema":{"properties":{"to":{},"id":{}}},"outputSchema":{"properties":{"link":{}}}"#;
 
-/// Lints a server `fx` with one tool, its own contract, and the operator's contract for a pattern.
+/// Findings that most contracts of these tests have. They have tests of their own.
+const USUAL: [&str; 5] = ["C203", "C204", "C205", "C306", "C307"];
+
+/// As `all_findings`, without the usual ones.
 fn findings(tool: &str, hints: &str, own: Option<&str>, operator: Option<(&str, &str)>) -> Vec<Finding> {
+    let mut findings = all_findings(tool, hints, own, operator);
+    findings.retain(|finding| !USUAL.contains(&finding.code));
+    findings
+}
+
+/// Lints a server `fx` with one tool, its own contract, and the operator's contract for a pattern.
+fn all_findings(tool: &str, hints: &str, own: Option<&str>, operator: Option<(&str, &str)>) -> Vec<Finding> {
     let server = ServerName::parse("fx").unwrap();
     let json = format!("{{\"name\":\"{tool}\",{ARGUMENTS},\"annotations\":{{{hints}}}}}");
     let offered = Offered::parse(&server, &json).map(|offered| Offered { contract: own.map(contract), ..offered });
@@ -289,6 +313,27 @@ const CASES: &[Case] = &[
         ],
     ),
     ("act", "", None, Some(("fx:a*", "risk=low dryRun=to keyFrom=id sensitive=/link/url input=to")), &[]),
+    ("act", "", None, Some(("fx:act", "risk=low when=to")), &[]),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=low when=too")),
+        &[
+            "C404 warning fx:act contracts/fx.yaml:7: `confirmation.when` names `too`, which is not an argument of the tool; known arguments: `to`, `id`",
+        ],
+    ),
+    ("act", "", None, Some(("fx:act", "risk=low validUntil=/link/until")), &[]),
+    ("act", "", None, Some(("fx:act", "risk=low validUntil=/to")), &[]),
+    (
+        "act",
+        "",
+        None,
+        Some(("fx:act", "risk=low validUntil=/nope")),
+        &[
+            "C402 error fx:act contracts/fx.yaml:7: `idempotency.validUntil` is `/nope`, which matches no argument and no result of the tool; known arguments: `to`, `id`",
+        ],
+    ),
     (
         "act",
         "",
@@ -324,9 +369,13 @@ fn every_code_is_listed_once_and_occurs() {
     assert_eq!(listed, sorted);
     let mut found: BTreeSet<&str> = CASES
         .iter()
-        .flat_map(|(tool, hints, own, operator, _)| findings(tool, hints, *own, *operator))
+        .flat_map(|(tool, hints, own, operator, _)| all_findings(tool, hints, *own, *operator))
         .map(|finding| finding.code)
         .collect();
+    let open = "\"openWorldHint\":true";
+    for hints in [open.to_owned(), format!("{open},{READ_ONLY}")] {
+        found.extend(all_findings("act", &hints, Some("risk=low"), None).iter().map(|finding| finding.code));
+    }
     found.extend(lint_files(&drafts()).iter().map(|finding| finding.code));
     found.extend(unchecked().iter().map(|finding| finding.code));
     assert_eq!(found.into_iter().collect::<Vec<_>>(), listed);
@@ -338,7 +387,9 @@ fn unchecked() -> Vec<Finding> {
     let json = r#"{"name":"act","inputSchema":{"properties":{"a":{"pattern":"(?=x)"},"b":{"pattern":"(?!x)"}}}}"#;
     let own = Some(contract("risk=low"));
     let offered = Offered::parse(&server, json).map(|offered| Offered { contract: own, ..offered });
-    lint(&Contracts::default(), &Catalog::new([(server, Arc::new(Offer::new([offered]).0))]))
+    let mut findings = lint(&Contracts::default(), &Catalog::new([(server, Arc::new(Offer::new([offered]).0))]));
+    findings.retain(|finding| !USUAL.contains(&finding.code));
+    findings
 }
 
 #[test]
@@ -352,8 +403,9 @@ fn patterns_that_are_left_to_the_server() {
 }
 
 fn drafts() -> Vec<(String, String)> {
-    let draft = format!("\n{MARKER}: contracts for x\n- tool: x:y\n");
-    [("a.yaml", draft.as_str()), ("b.yaml", "- tool: x:y\n")]
+    let draft = format!("\n{DRAFT_MARKER}: contracts for x\n- tool: x:y\n");
+    let with_byte_order_mark = format!("\u{FEFF}{DRAFT_MARKER}\n- tool: x:z\n");
+    [("a.yaml", draft.as_str()), ("b.yaml", "- tool: x:y\n"), ("c.yaml", with_byte_order_mark.as_str())]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .to_vec()
 }
@@ -363,7 +415,8 @@ fn a_file_that_is_still_a_draft() {
     assert_eq!(
         told(&lint_files(&drafts())),
         [
-            "C019 hint a.yaml a.yaml:2: the file is still marked as a draft; review and correct its contracts, then remove the line"
+            "C019 hint a.yaml a.yaml:2: the file is still marked as a draft; review and correct its contracts, then remove the line",
+            "C019 hint c.yaml c.yaml:1: the file is still marked as a draft; review and correct its contracts, then remove the line"
         ]
     );
 }
@@ -397,8 +450,10 @@ fn every_doubt_about_a_contract_has_a_line() {
         [
             "C004 hint fx",
             "C003 warning fx:act a.yaml:1",
+            "C307 warning fx:act a.yaml:1",
             "C002 warning fx:gone a.yaml:4",
-            "C003 warning fx:other a.yaml:2"
+            "C003 warning fx:other a.yaml:2",
+            "C307 warning fx:other a.yaml:2"
         ]
     );
 }
@@ -415,4 +470,77 @@ fn many_contracts_for_nothing() {
         (20, 280)
     );
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn levels_are_compared_with_their_definition() {
+    let check = |tool: &str, hints: &str, contract: &str, expected: &[&str]| {
+        let found = all_findings(tool, hints, None, Some(("fx:*", contract)));
+        let found = found.iter().filter(|finding| matches!(finding.code, "C203" | "C204" | "C205"));
+        let found: Vec<String> = found.map(|finding| format!("{} {}", finding.code, finding.message)).collect();
+        assert_eq!(found, expected, "{tool} {hints} {contract}");
+    };
+    check("delete_item", "", "risk=low", &["C203 low, but `delete` in its name suggests that nobody can undo it"]);
+    check(
+        "delete_item",
+        "",
+        "risk=medium",
+        &["C203 medium, but `delete` in its name suggests that nobody can undo it"],
+    );
+    check("delete_item", "", "risk=high", &[]);
+    check("send_mail", "", "risk=low", &["C203 low, but `send` in its name suggests that nobody can undo it"]);
+    check("change_permissions", "", "risk=medium", &["C203 medium, but it changes permissions"]);
+    check("create_payment_link", "", "risk=low", &["C203 low, but it is about payments"]);
+    check("reset_password", "", "risk=low", &["C203 low, but it changes passwords or secrets"]);
+    check("rotate_api_key", "", "risk=medium", &["C203 medium, but it makes or removes keys"]);
+    check("read_private_key", "", "risk=low", &["C203 low, but it seems to return a private key"]);
+    for tool in ["get_api_key", "list_passwords", "find_password"] {
+        check(tool, READ_ONLY, "risk=high", &[]);
+        let found = all_findings(tool, READ_ONLY, None, Some(("fx:*", "risk=low")));
+        assert!(found.iter().any(|finding| finding.code == "C203"), "{tool}");
+    }
+    check("act", DESTRUCTIVE, "risk=medium", &["C203 medium, but the server says that it is destructive"]);
+    check("list_permissions", "", "risk=low", &[]);
+    let open = "\"openWorldHint\":true";
+    check("act", open, "risk=low", &["C204 low, but it acts outside of its server (`openWorldHint`)"]);
+    check("act", open, "risk=medium", &[]);
+    check("act", "\"openWorldHint\":false", "risk=low", &[]);
+    let reads = format!("{open},{READ_ONLY}");
+    check("act", &reads, "risk=low", &["C205 low, and it reads from outside of its server (`openWorldHint`)"]);
+}
+
+#[test]
+fn repeatable_tools_speak_of_repetition() {
+    let check = |contract: &str, expected: usize| {
+        let contracts =
+            Contracts::parse(&[("contracts/fx.yaml".to_owned(), format!("tool: fx:act\n{contract}"))]).unwrap();
+        let server = ServerName::parse("fx").unwrap();
+        let json = format!("{{\"name\":\"act\",{ARGUMENTS}}}");
+        let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, &json)]).0))]);
+        let found = lint(&contracts, &catalog);
+        assert_eq!(found.iter().filter(|finding| finding.code == "C306").count(), expected, "{contract}");
+    };
+    check("idempotency: { mode: natural, keyFrom: [id] }", 1);
+    check("idempotency: key\nsideEffects: [A mail is sent.]", 1);
+    check("idempotency: key\nsideEffects: [A mail is sent., Repeating the call sends nothing.]", 0);
+    check("sideEffects: [A mail is sent.]", 0);
+    // Words that only contain a word of repetition.
+    check("idempotency: key\nsideEffects: [Mails those concerned and guards against loss within seconds.]", 1);
+    check("idempotency: key\nsideEffects: [It is idempotent.]", 0);
+    check("idempotency: key\nsideEffects: [A second call sends nothing.]", 0);
+}
+
+#[test]
+fn missing_fields_are_counted() {
+    let server = ServerName::parse("fx").unwrap();
+    let json = format!("{{\"name\":\"act\",\"description\":\"Acts.\",{ARGUMENTS}}}");
+    let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, &json)]).0))]);
+    let text = "tool: fx:act\nriskLevel: low\npermissions: []\n";
+    let contracts = Contracts::parse(&[("contracts/fx.yaml".to_owned(), text.to_owned())]).unwrap();
+    let found: Vec<Finding> = lint(&contracts, &catalog).into_iter().filter(|finding| finding.code == "C307").collect();
+    assert_eq!(
+        told(&found),
+        ["C307 warning fx:act contracts/fx.yaml:2: 4 of 13 fields are missing: `category`, `sideEffects`, \
+          `auditEvent`, `failureModes`; add them; `mcpproxy contract coverage` counts them for all tools"]
+    );
 }

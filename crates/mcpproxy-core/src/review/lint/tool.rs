@@ -1,16 +1,26 @@
 //! Checks one tool's effective contract by itself.
 
+use super::super::coverage::{STANDARD_FIELDS, missing_fields};
 use super::super::names;
-use super::{Findings, Looked, place_of};
-use crate::contract::{DryRun, StepUp};
+use super::{Findings, Looked, level};
+use crate::contract::{DryRun, Effective, Idempotency, Source, StepUp};
 use crate::schema::Schema;
 use crate::{RiskLevel, Untrusted, Variant};
 
 pub(super) fn check(findings: &mut Findings, looked: &Looked<'_>) {
     name(findings, looked);
+    level::check(findings, looked);
     missing(findings, looked);
+    repetition(findings, looked);
+    standard_fields(findings, looked);
     failures(findings, looked);
     patterns(findings, looked);
+}
+
+/// Returns true if the risk level is from a file that nobody has reviewed yet.
+fn is_draft(effective: &Effective) -> bool {
+    let source = effective.risk.as_ref().map(|risk| &risk.source);
+    matches!(source, Some(Source::Operator { is_draft: true, .. }))
 }
 
 fn name(findings: &mut Findings, looked: &Looked<'_>) {
@@ -19,10 +29,10 @@ fn name(findings: &mut Findings, looked: &Looked<'_>) {
     let subject = looked.offered.name.to_string();
     if let Some(why) = names::forbidden(tool)
         && effective.risk() != Some(RiskLevel::Forbidden)
-        // The author of a contract for this tool alone has looked at it.
-        && looked.exact.is_none_or(|exact| exact.risk.is_none())
+        // The author of a contract for this tool alone has looked at it, unless it is a draft.
+        && (looked.exact.is_none_or(|exact| exact.risk.is_none()) || is_draft(effective))
     {
-        let place = effective.risk.as_ref().and_then(|risk| place_of(&risk.source));
+        let place = effective.risk.as_ref().and_then(|risk| risk.source.place());
         let fix = "write `riskLevel: forbidden` in a contract for this tool alone, or another level if it is harmless";
         findings.add("C201", &subject, place, why.to_owned(), fix);
     }
@@ -31,7 +41,7 @@ fn name(findings: &mut Findings, looked: &Looked<'_>) {
         && verb.operation != Variant::Read
         && looked.exact.is_none_or(|exact| exact.operation.is_none())
     {
-        let place = place_of(&operation.source);
+        let place = operation.source.place();
         let message = format!("`{}` in its name suggests {}, but it is marked as reading", verb.word, verb.operation);
         let fix = "write the right `operation` in a contract for this tool alone";
         findings.add("C202", &subject, place, message, fix);
@@ -48,7 +58,7 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
         }
         return;
     };
-    let place = place_of(&risk.source);
+    let place = risk.source.place();
     let mut lacks = |code, is_missing: bool, field: &str, fix: &str| {
         if is_missing {
             let message = format!("{} without `{field}`", risk.value.as_str());
@@ -79,6 +89,47 @@ fn missing(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
+/// Words by which a sentence speaks of repeated calls, and the starts of such words.
+const OF_REPETITION: [&str; 8] = ["again", "twice", "once", "second", "same", "already", "retry", "retries"];
+const STARTS_OF_REPETITION: [&str; 2] = ["repeat", "idempot"];
+
+/// Reports side effects that do not say what a repeated call does. Agents plan retries by them.
+fn repetition(findings: &mut Findings, looked: &Looked<'_>) {
+    let effective = looked.effective;
+    let is_repeatable = match effective.idempotency.value {
+        Idempotency::None => false,
+        Idempotency::Natural { .. } | Idempotency::Key { .. } => true,
+    };
+    let speaks_of_it = effective.side_effects.value.iter().any(|effect| {
+        let effect = effect.for_json().to_lowercase();
+        // Whole words: `against` and `within seconds` do not speak of repetition.
+        effect.split(|c: char| !c.is_alphanumeric()).any(|word| {
+            OF_REPETITION.contains(&word) || STARTS_OF_REPETITION.iter().any(|start| word.starts_with(start))
+        })
+    });
+    if is_repeatable && !speaks_of_it && effective.risk() != Some(RiskLevel::Forbidden) {
+        let place = effective.side_effects.source.place().or_else(|| effective.idempotency.source.place());
+        let message = "the tool is repeatable, but `sideEffects` do not say what a repeated call does".to_owned();
+        let fix = "add a sentence such as \"Repeating the call returns the same link.\"";
+        findings.add("C306", &looked.offered.name.to_string(), place, message, fix);
+    }
+}
+
+/// Reports fields of the contract standard that a written contract lacks.
+fn standard_fields(findings: &mut Findings, looked: &Looked<'_>) {
+    if !looked.effective.is_written {
+        return;
+    }
+    let missing = missing_fields(looked.offered, looked.effective);
+    if missing.is_empty() {
+        return;
+    }
+    let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("{} of {STANDARD_FIELDS} fields are missing: {}", missing.len(), names.join(", "));
+    let fix = "add them; `mcpproxy contract coverage` counts them for all tools";
+    findings.add("C307", &looked.offered.name.to_string(), looked.place.clone(), message, fix);
+}
+
 /// Reports gateway error codes that the failure modes lack. Agents rely on that list.
 fn failures(findings: &mut Findings, looked: &Looked<'_>) {
     let effective = looked.effective;
@@ -88,7 +139,7 @@ fn failures(findings: &mut Findings, looked: &Looked<'_>) {
         ("permission_denied", !effective.permissions.value.is_empty()),
         ("rate_limit_exceeded", effective.rate_limit.is_some()),
         ("dry_run_required", matches!(effective.dry_run.value, DryRun::Required { .. })),
-        ("confirmation_required", effective.asks() || steps_up),
+        ("confirmation_required", effective.may_ask() || steps_up),
     ];
     let left_out: Vec<String> = answers
         .into_iter()
@@ -98,7 +149,7 @@ fn failures(findings: &mut Findings, looked: &Looked<'_>) {
     if !left_out.is_empty() && effective.risk() != Some(RiskLevel::Forbidden) {
         let message = format!("the gateway itself can return {}", left_out.join(", "));
         let subject = looked.offered.name.to_string();
-        findings.add("C501", &subject, place_of(&declared.source), message, "add them to `failureModes`");
+        findings.add("C501", &subject, declared.source.place(), message, "add them to `failureModes`");
     }
 }
 

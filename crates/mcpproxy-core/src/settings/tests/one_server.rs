@@ -40,6 +40,32 @@ fn a_disabled_server_is_not_resolved() {
 }
 
 #[test]
+fn the_interval_for_reading_tools() {
+    let read = |of_file: &str, of_server: &str| {
+        let text = format!(r#"{{{of_file}"mcpServers": {{"a": {{"type": "demo"{of_server}}}}}}}"#);
+        let settings = parse(&text, &World).map_err(|mistakes| mistakes[0].message.clone())?;
+        let mistake = settings.misconfigured().next().map(|(_, mistakes)| mistakes[0].message.clone());
+        mistake.map_or(Ok(find(&settings, "a").tools_refresh.as_millis()), Err)
+    };
+    assert_eq!(read("", ""), Ok(60_000));
+    assert_eq!(read(r#""tools_refresh": "5m", "#, ""), Ok(300_000));
+    assert_eq!(read(r#""tools_refresh": "5m", "#, r#", "tools_refresh": "1s""#), Ok(1_000));
+    assert_eq!(read(r#""tools_refresh": "0s", "#, ""), Ok(0));
+    assert_eq!(read("", r#", "tools_refresh": "0s""#), Ok(0));
+    assert_eq!(read("", r#", "tools_refresh": "24h""#), Ok(86_400_000));
+    let range = "expected \"0s\" to turn it off, or a duration between \"1s\" and \"24h\"";
+    for (of_file, of_server) in [
+        (r#""tools_refresh": "500ms", "#, ""),
+        (r#""tools_refresh": "25h", "#, ""),
+        ("", r#", "tools_refresh": "500ms""#),
+        ("", r#", "tools_refresh": "25h""#),
+    ] {
+        let message = read(of_file, of_server).unwrap_err();
+        assert!(message.contains(range), "{message}");
+    }
+}
+
+#[test]
 fn every_mistake_inside_a_server_is_its_own() {
     let check = |server: &str, kind: &str| {
         let text = format!(r#"{{"mcpServers": {{"good": {{"type": "demo"}}, "bad": {server}}}}}"#);

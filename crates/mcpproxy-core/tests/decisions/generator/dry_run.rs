@@ -30,7 +30,7 @@ pub(crate) fn section() -> Section {
             for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
                 for confirmation in [None, Some(Confirmation::Required)] {
                     for grants in ["*", "-"] {
-                        rows.extend(below((author, dry_run.clone(), risk, confirmation, grants)));
+                        rows.extend(below((author, dry_run.clone(), risk, confirmation.clone(), grants)));
                     }
                 }
             }
@@ -45,7 +45,7 @@ type Case = (Author, Option<DryRun>, Option<RiskLevel>, Option<Confirmation>, &'
 fn below((author, dry_run, risk, confirmation, grants): Case) -> Vec<Vec<String>> {
     let operators = Contract {
         risk: risk.and_then(written),
-        confirmation: confirmation.and_then(written),
+        confirmation: confirmation.clone().and_then(written),
         permissions: written(vec!["mail:send".to_owned()]),
         ..Contract::default()
     };

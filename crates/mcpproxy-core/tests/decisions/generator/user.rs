@@ -19,7 +19,7 @@ pub(crate) fn section() -> Section {
     for author in Author::ALL {
         for risk in [None].into_iter().chain(RiskLevel::ALL.map(Some)) {
             for autonomous in [None, Some(true), Some(false)] {
-                for confirmation in [None, Some(Confirmation::None), Some(Confirmation::Required)] {
+                for confirmation in confirmations() {
                     let contract = Contract {
                         risk: risk.and_then(written),
                         autonomous: autonomous.and_then(written),
@@ -45,7 +45,8 @@ fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
         for (arguments_word, parameters) in ARGUMENTS {
             for (dry_run_word, dry_run) in dry_runs() {
                 // Where no condition is written, the arguments make no difference.
-                if step_up_word != "when" && arguments_word != "match" {
+                let is_conditional = step_up_word == "when" || has_condition(contract);
+                if !is_conditional && arguments_word != "match" {
                     continue;
                 }
                 let contract = Contract {
@@ -58,9 +59,10 @@ fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
                 let word = |value: Option<bool>| super::hint_word(value);
                 let confirmation = contract.confirmation.as_ref().map_or("-", |written| match written.value {
                     Confirmation::None => "none",
+                    Confirmation::When(_) => "when",
                     Confirmation::Required => "required",
                 });
-                let arguments = if step_up_word == "when" { arguments_word } else { "-" };
+                let arguments = if is_conditional { arguments_word } else { "-" };
                 let cells = [
                     author.word(),
                     contract.risk.as_ref().map_or("-", |written| written.value.as_str()),
@@ -78,12 +80,23 @@ fn below(author: Author, contract: &Contract) -> Vec<Vec<String>> {
     rows
 }
 
+fn has_condition(contract: &Contract) -> bool {
+    contract.confirmation.as_ref().is_some_and(|written| matches!(written.value, Confirmation::When(_)))
+}
+
+fn condition() -> Arc<Schema> {
+    Arc::new(Schema::parse("{\"required\":[\"to\"]}").unwrap())
+}
+
+fn confirmations() -> [Option<Confirmation>; 4] {
+    [None, Some(Confirmation::None), Some(Confirmation::When(condition())), Some(Confirmation::Required)]
+}
+
 fn step_ups() -> Vec<(&'static str, Option<StepUp>)> {
-    let condition = Schema::parse("{\"required\":[\"to\"]}").unwrap();
     vec![
         ("-", None),
         ("never", Some(StepUp::Never)),
-        ("when", Some(StepUp::When(Arc::new(condition)))),
+        ("when", Some(StepUp::When(condition()))),
         ("always", Some(StepUp::Always)),
     ]
 }

@@ -195,6 +195,7 @@ fn statements(approval: &StoredApproval) -> String {
     if !effects.is_empty() {
         let source = match about.said_by("side_effects") {
             Some(SaidBy::Operator) => "according to the operator",
+            Some(SaidBy::Draft) => "according to a draft, not reviewed",
             Some(SaidBy::Server) | None => "according to the server, not verified",
         };
         text.push_str(&format!("Effects ({source}): {} ", effects.join(" ")));

@@ -49,6 +49,7 @@ impl ApprovalFlow<'_> {
             mode: Mode::Real,
             idempotency_key: self.extras.idempotency_key.clone(),
             approval: Some(approval.id.clone()),
+            masked: Vec::new(),
         };
         match offload(args.len(), || decide(snapshot.decision_inputs(), &agent, declared, tool, moment)) {
             Decision::Ask(request) => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ApprovalFlow, Stopped};
 use crate::approvals::{SaidBy, hidden, new_id};
-use crate::call::claims;
+use crate::call::claims::{self, Repeated};
 use crate::record::now_ms;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -73,7 +73,7 @@ impl ApprovalFlow<'_> {
     pub(super) async fn stop_if_made(&self) -> Result<(), Stopped> {
         match self.request.as_repeat() {
             Some(repeat) if claims::is_taken(self.state, self.agent, &repeat.tool.name, &repeat.claim).await? => {
-                Err(Stopped::Repeated(Box::new(repeat)))
+                Err(Stopped::Repeated(Box::new(Repeated { repeat, extras: self.extras.clone() })))
             }
             Some(_) | None => Ok(()),
         }
@@ -142,7 +142,7 @@ impl ApprovalFlow<'_> {
     fn details(&self, hidden: Value) -> Value {
         let tool = self.request.tool();
         let contract = &tool.contract;
-        let Intent { variant, sensitivity, reason } = self.request.intent();
+        let Intent { variant, sensitivity, reason, .. } = self.request.intent();
         let description = contract.description.as_ref().map_or(&tool.offered.description, |one| &one.value);
         let said_by = |source: Option<&Source>| source.and_then(SaidBy::of).map(SaidBy::as_str);
         let reason = reason.as_ref().map(|reason| mask(reason.for_json(), &[]).into_owned());

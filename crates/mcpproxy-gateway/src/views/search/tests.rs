@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use mcpproxy_core::schema::Schema;
+use mcpproxy_core::settings::IntentSettings;
 use mcpproxy_core::{Catalog, NoMatch, Offer, Offered, ServerName};
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ fn hits(catalog: &Catalog) -> Vec<SearchHit> {
 /// Requests all tools, checks what must be true of every answer, and returns what was shown.
 fn check(hits: &[SearchHit], detail: Detail) -> (usize, Value) {
     let found = SearchResult { hits: hits.to_vec(), ..SearchResult::default() };
-    let text = answer(&found, detail, hits.len());
+    let text = answer(&Settings::default(), &found, detail, hits.len());
     let answer: Value = serde_json::from_str(&text).unwrap();
     let tools = answer["tools"].as_array().unwrap();
     let is_whole = detail == Detail::Full && hits.len() == 1;
@@ -54,7 +55,9 @@ fn check(hits: &[SearchHit], detail: Detail) -> (usize, Value) {
     for tool in tools {
         assert!(rest.any(|hit| tool["name"] == hit.tool.name.to_string()), "best first");
         let members: Vec<&str> = tool.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(members, MEMBERS);
+        let (always, rest) = members.split_at(MEMBERS.len());
+        assert_eq!(always, MEMBERS);
+        assert!(rest.is_empty() || detail == Detail::Full && rest == ["outputSchema"], "{rest:?}");
     }
     if tools.len() < hits.len() {
         let expected = format!("{} of {} tools shown: the others do not fit 16 KiB. ", tools.len(), hits.len());
@@ -99,7 +102,9 @@ fn brief_answers_are_small() {
         |bytes: &dyn Fn(&[SearchHit]) -> usize| pages.iter().map(|page| bytes(page)).sum::<usize>() / pages.len();
     let brief = mean(&|page| check(page, Detail::Brief).0);
     let full = mean(&|page| check(page, Detail::Full).0);
-    let unbounded = mean(&|page| page.iter().map(|hit| entry(hit, Form::Whole, Detail::Full).len() + 1).sum());
+    let unbounded = mean(&|page| {
+        page.iter().map(|hit| entry(&Settings::default(), hit, Form::Whole, Detail::Full).len() + 1).sum()
+    });
     assert!(brief <= 6_500 && full <= 7_700 && unbounded > 10_000, "{brief} brief, {full} full, {unbounded} unbounded");
 }
 
@@ -159,11 +164,23 @@ fn a_tool_that_does_not_fit_hides_no_other() {
 }
 
 #[test]
+fn required_keys_are_named() {
+    let intent = IntentSettings { two_key: TwoKey::Required, ..IntentSettings::default() };
+    let settings = Settings { intent, ..Settings::default() };
+    let found = SearchResult { hits: REAL.iter().take(1).cloned().collect(), ..SearchResult::default() };
+    for detail in [Detail::Brief, Detail::Full] {
+        let answer: Value = serde_json::from_str(&answer(&settings, &found, detail, 1)).unwrap();
+        assert_eq!(answer["usage_instructions"], USAGE_TWO_KEYS);
+    }
+    assert!(USAGE_TWO_KEYS.len() <= 200, "{} bytes", USAGE_TWO_KEYS.len());
+}
+
+#[test]
 fn nothing_says_why() {
     let found = SearchResult { no_match: Some(NoMatch::NoWords), ..SearchResult::default() };
     for detail in [Detail::Brief, Detail::Full] {
         assert_eq!(
-            answer(&found, detail, 5),
+            answer(&Settings::default(), &found, detail, 5),
             "{\"tools\":[],\"note\":\"The query contains no words. Describe what the tool should do, such as \
              \\\"create an issue\\\".\",\"usage_instructions\":\"Once a search finds a tool, call it with the variant in its \
              call_with.\"}"

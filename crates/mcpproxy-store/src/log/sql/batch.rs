@@ -14,7 +14,7 @@ use crate::record::id::Key;
 use crate::sql::bulk::Column::{Bytes, Int, Text};
 use crate::sql::bulk::{Bulk, Form, arrays, combined};
 use crate::sql::driver::{Dialect, Statement, Value};
-use crate::{Kind, Payload, Status};
+use crate::{CallMark, Kind, Payload, Status};
 
 const INSERT: Form = Form {
     begin: "INSERT INTO records (key, tail, chain, seq, hash, kind, status, agent, client, server, tool, intent_type, risk, \
@@ -41,11 +41,11 @@ const KEEP_PAYLOAD: Form = Form {
 };
 
 const COUNT: Form = Form {
-    begin: "INSERT INTO tallies (hour, chain, kind, status, intent_type, server, tool, risk, step, count) \
+    begin: "INSERT INTO tallies (hour, chain, kind, status, intent_type, server, tool, risk, mark, step, count) \
             SELECT * FROM ",
-    columns: &[Int, Int, Text, Text, Text, Text, Text, Text, Int, Int],
+    columns: &[Int, Int, Text, Text, Text, Text, Text, Text, Text, Int, Int],
     end: " WHERE column1 IS NOT NULL \
-          ON CONFLICT (hour, chain, kind, status, intent_type, server, tool, risk, step) DO UPDATE \
+          ON CONFLICT (hour, chain, kind, status, intent_type, server, tool, risk, mark, step) DO UPDATE \
           SET count = tallies.count + excluded.count",
 };
 
@@ -211,7 +211,7 @@ impl<'c> Batch<'c> {
     }
 }
 
-fn counted(tally: &Tally<'_>, chain: u16, count: i64) -> [Value; 10] {
+fn counted(tally: &Tally<'_>, chain: u16, count: i64) -> [Value; 11] {
     [
         Value::int(tally.hour),
         Value::int(chain.into()),
@@ -221,6 +221,7 @@ fn counted(tally: &Tally<'_>, chain: u16, count: i64) -> [Value; 10] {
         Value::text(tally.server),
         Value::text(tally.tool),
         known(tally.risk.map_or("", RiskLevel::as_str)),
+        known(tally.mark.as_str()),
         Value::int(tally.step),
         Value::int(count),
     ]
@@ -232,7 +233,8 @@ static KNOWN: LazyLock<HashMap<&'static str, Arc<str>>> = LazyLock::new(|| {
     let statuses = Status::ALL.map(Status::as_str);
     let variants = Variant::ALL.map(Variant::operation);
     let risks = RiskLevel::ALL.map(RiskLevel::as_str);
-    let words = kinds.into_iter().chain(statuses).chain(variants).chain(risks).chain([""]);
+    let marks = CallMark::ALL.map(CallMark::as_str);
+    let words = kinds.into_iter().chain(statuses).chain(variants).chain(risks).chain(marks);
     words.map(|word| (word, word.into())).collect()
 });
 

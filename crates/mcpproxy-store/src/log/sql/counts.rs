@@ -4,13 +4,13 @@ use super::queries::{int, text};
 use crate::log::tally::{Counted, NO_STEP};
 use crate::record::id::Key;
 use crate::sql::{Database, Statement, Value};
-use crate::{Kind, Status, StoreError};
+use crate::{CallMark, Kind, Status, StoreError};
 
 const DOING: &str = "summarize the activity log";
-const TALLIES: &str = "SELECT kind, status, intent_type, server, tool, risk, step, CAST(sum(count) AS BIGINT) \
-     FROM tallies WHERE hour >= $1 AND hour <= $2 GROUP BY kind, status, intent_type, server, tool, risk, step";
+const TALLIES: &str = "SELECT kind, status, intent_type, server, tool, risk, mark, step, CAST(sum(count) AS BIGINT) \
+     FROM tallies WHERE hour >= $1 AND hour <= $2 GROUP BY kind, status, intent_type, server, tool, risk, mark, step";
 const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \
-     coalesce(risk, ''), CAST(-1 AS BIGINT), CAST(1 AS BIGINT) FROM records \
+     coalesce(risk, ''), '', CAST(-1 AS BIGINT), CAST(1 AS BIGINT) FROM records \
      WHERE status = 'started' AND status <> 'success' AND key >= $1 AND key <= $2 LIMIT 10000";
 const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
      (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
@@ -46,8 +46,9 @@ impl Database {
                 server: word(3)?,
                 tool: word(4)?,
                 risk: word(5)?,
-                step: int(&row, 6)?.unwrap_or(NO_STEP),
-                count: int(&row, 7)?.unwrap_or(0).unsigned_abs(),
+                mark: CallMark::parse(&word(6)?).ok_or_else(|| StoreError::corrupt("a count with an unknown mark"))?,
+                step: int(&row, 7)?.unwrap_or(NO_STEP),
+                count: int(&row, 8)?.unwrap_or(0).unsigned_abs(),
             });
         }
         Ok(all)

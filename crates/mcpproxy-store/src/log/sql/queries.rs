@@ -95,8 +95,20 @@ impl Search {
         let rest =
             others.map(|(_, (column, word, _))| format!("{column} = {}", parameters.add(Value::text(word)))).collect();
         let mut search = Self { dialect, parameters, first, first_values, rest, order };
+        search.add_members(filter);
         search.add_text(filter);
         search
+    }
+
+    fn add_members(&mut self, filter: &Filter) {
+        for (text, wanted) in filter.members() {
+            let placeholder = self.parameters.add(Value::text(&text));
+            let position = match self.dialect {
+                Dialect::Sqlite => format!("instr(metadata, {placeholder})"),
+                Dialect::Postgres => format!("strpos(metadata, {placeholder})"),
+            };
+            self.rest.push(format!("{position} {} 0", if wanted { ">" } else { "=" }));
+        }
     }
 
     fn add_text(&mut self, filter: &Filter) {
@@ -267,6 +279,7 @@ mod tests {
             (Filter { intent_type: Some(Variant::Read), ..Filter::default() }, key.clone()),
             (Filter { risk: Some(RiskLevel::Low), ..Filter::default() }, key.clone()),
             (Filter { text: some("q"), ..Filter::default() }, key.clone()),
+            (Filter { category: some("c"), dry_run: Some(false), ..Filter::default() }, key.clone()),
             (Filter { since_ms: Some(1), until_ms: Some(2), ..Filter::default() }, key),
             (Filter { status: Some(Status::Error), ..Filter::default() }, index("status")),
             (Filter { kind: Some(Kind::Refusal), ..Filter::default() }, index("kind")),

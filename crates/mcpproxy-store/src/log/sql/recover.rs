@@ -64,6 +64,7 @@ fn interrupted(record: Record) -> Change {
         server: if is_call { word(&record.server) } else { String::new() },
         tool: if is_call { word(&record.tool) } else { String::new() },
         risk: record.risk,
+        mark: record.mark(),
     };
     let outcome = Outcome { message: Some(INTERRUPTED.to_owned()), ..Outcome::bare(Status::Interrupted) };
     Change::Close(Box::new(End { id: record.id, outcome, subject: Arc::new(subject) }))

@@ -55,8 +55,9 @@ pub(crate) struct Confirm {
     pub(crate) server: Visible,
     pub(crate) description: Visible,
     pub(crate) description_by: &'static str,
-    /// Effects according to the operator, and according to the server only.
+    /// Effects according to the operator, to a draft that nobody has reviewed, and to the server only.
     pub(crate) operator: Effects,
+    pub(crate) draft: Effects,
     pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
     pub(crate) arguments: Arguments,
@@ -90,6 +91,8 @@ pub(crate) struct Preview {
     pub(crate) is_native: bool,
     /// True if it was derived from a contract of the server.
     pub(crate) is_of_server: bool,
+    /// True if it was derived from a contract that nobody has reviewed.
+    pub(crate) is_draft: bool,
     pub(crate) is_old: bool,
     pub(crate) iso: String,
     pub(crate) age: String,
@@ -149,9 +152,11 @@ impl Confirm {
             description: Visible::of(text("description").map_or("", str::trim)),
             description_by: match about.said_by("description") {
                 Some(SaidBy::Operator) => "The operator says:",
+                Some(SaidBy::Draft) => "Draft, not reviewed:",
                 Some(SaidBy::Server) | None => "The server says, not verified:",
             },
             operator: Effects::by(SaidBy::Operator, &about),
+            draft: Effects::by(SaidBy::Draft, &about),
             from_server: Effects::by(SaidBy::Server, &about),
             missing: missing(&arguments, preview.as_ref()),
             preview,
@@ -247,6 +252,7 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
     Preview {
         is_native: dry_run.is_native,
         is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
+        is_draft: about.said_by("side_effects") == Some(SaidBy::Draft),
         is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
         iso: crate::time::format(dry_run.at_ms),
         age: Time::new(dry_run.at_ms, now_ms).words,
@@ -276,15 +282,16 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
     let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
     let created = Time::new(approval.created_ms, now_ms);
     // Permissions that only the server names are shown with the server's claims.
-    let permissions = match about.said_by("permissions") {
-        Some(SaidBy::Server) => Vec::new(),
-        Some(SaidBy::Operator) | None => or_none(texts(about, "permissions")),
+    let (permissions_title, permissions) = match about.said_by("permissions") {
+        Some(SaidBy::Server) => ("Permissions", Vec::new()),
+        Some(SaidBy::Draft) => ("Permissions (draft, not reviewed)", or_none(texts(about, "permissions"))),
+        Some(SaidBy::Operator) | None => ("Permissions", or_none(texts(about, "permissions"))),
     };
     let mut facts = vec![
         code("Tool", vec![Visible::of(&approval.tool.to_string())]),
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         plain("Agent", vec![Visible::of(&approval.agent)]),
-        code("Permissions", permissions),
+        code(permissions_title, permissions),
         plain("Required by", or_none(texts(about, "asked_by"))),
         plain("Requested", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
         code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalState, RiskLevel};
-use mcpproxy_gateway::StatedRisk;
+use mcpproxy_gateway::{SaidBy, StatedRisk};
 
 /// A risk level with icon, word and colour. Colour alone never carries meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +27,17 @@ impl From<StatedRisk> for Risk {
             None => ("unclassified", "Unclassified", "No one has rated the risk of this tool."),
         };
         let claim = level.claimed().map(|claimed| match claimed {
-            RiskLevel::Low => "rated low by the server",
-            RiskLevel::Medium => "rated medium by the server",
-            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "rated by the server",
+            RiskLevel::Low => "rated low by the server, not verified",
+            RiskLevel::Medium => "rated medium by the server, not verified",
+            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "rated by the server, not verified",
         });
+        let draft = (level.said_by == Some(SaidBy::Draft)).then_some("draft, not reviewed");
         // A server's rating is not explained as if it were a fact.
         let meaning = match (level.warning(), level.claimed()) {
             (Some(_), Some(_)) => "Only the server has rated the risk of this tool.",
             _ => meaning,
         };
-        Self { class, word, meaning, claim }
+        Self { class, word, meaning, claim: claim.or(draft) }
     }
 }
 

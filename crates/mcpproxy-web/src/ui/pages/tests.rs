@@ -218,6 +218,26 @@ fn servers_speak_for_themselves() {
     );
 }
 
+#[test]
+fn a_draft_is_not_the_operators_word() {
+    let drafted = approval(AFTER, "She said so");
+    let mut about: Value = serde_json::from_str(drafted.about.for_json()).unwrap();
+    about["said_by"] = json!({"description": "draft", "risk": "draft", "side_effects": "draft", "audit_event": "draft",
+        "permissions": "draft"});
+    let drafted = StoredApproval { about: Untrusted::new(about.to_string()), ..drafted };
+    let page = confirm(drafted.clone());
+    assert!(page.contains("Draft, not reviewed:") && page.contains(">draft, not reviewed<"), "{page}");
+    assert!(!page.contains("The operator says") && !page.contains("from the operator"), "{page}");
+    assert!(page.contains("The operator has not reviewed it."), "{page}");
+    assert!(page.contains("<dt>Permissions (draft, not reviewed)</dt>"), "{page}");
+    let mut derived = view(drafted);
+    if let Some(dry_run) = derived.dry_run.as_mut() {
+        dry_run.is_native = false;
+    }
+    let page = Confirm::new(frame("drafted"), &derived, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(page.contains(">from a draft, not reviewed<") && !page.contains(">from the contract<"), "{page}");
+}
+
 /// Builds an approval request with masked recipients, as it is stored.
 fn masked(args: &str, shown: &str) -> StoredApproval {
     let plain = approval(args, "");
@@ -350,6 +370,7 @@ fn lists() {
         schema: "{\n  \"type\": \"object\"\n}".to_owned(),
         by: "anna".to_owned(),
         reason: None,
+        intent: None,
         created_ms: NOW_MS - 60_000,
         expires_ms: NOW_MS + 800_000,
         uses: 5,

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
-use mcpproxy_core::RiskLevel;
+use mcpproxy_core::{RiskLevel, Sensitivity};
 use mcpproxy_store::{Filter, Kind, Status};
 
 use crate::commands::args::VariantArg;
@@ -36,6 +36,18 @@ pub(super) struct Matching {
     /// Only calls of tools with this risk level
     #[arg(long, value_name = "RISK", value_parser = words(RiskLevel::ALL.map(RiskLevel::as_str), RiskLevel::parse))]
     risk: Option<RiskLevel>,
+    /// Only calls for which the agent declared this sensitivity
+    #[arg(long, value_name = "SENSITIVITY", value_parser = words(Sensitivity::ALL.map(Sensitivity::as_str), Sensitivity::from_word))]
+    sensitivity: Option<Sensitivity>,
+    /// Only calls of tools whose contract has this category
+    #[arg(long, value_name = "WORD")]
+    category: Option<String>,
+    /// Only dry runs; `--dry-run=false` leaves them out
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    dry_run: Option<bool>,
+    /// Only answers that were given again to a repeated call; `--replayed=false` leaves them out
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    replayed: Option<bool>,
     /// Only records that contain this text in a name, code, message or note, ignoring case
     #[arg(short, long, value_name = "TEXT")]
     query: Option<String>,
@@ -75,6 +87,10 @@ impl Matching {
             tool: tool.map(str::to_owned),
             agent: self.agent.clone(),
             risk: self.risk,
+            sensitivity: self.sensitivity,
+            category: self.category.clone(),
+            dry_run: self.dry_run,
+            replayed: self.replayed,
             since_ms: within.since.map(Timestamp::as_millisecond),
             until_ms: within.until.map(Timestamp::as_millisecond),
             text: self.query.clone(),
@@ -101,7 +117,7 @@ fn words<T: Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(all).try_map(move |word| parse(&word).ok_or("unknown word"))
 }
 
-pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
     time_before(text, Timestamp::now())
         .ok_or_else(|| "expected a time such as 2h, 7d, 2026-01-31 or 2026-01-31T10:00:00Z".to_owned())
 }

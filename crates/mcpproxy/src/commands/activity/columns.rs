@@ -7,9 +7,11 @@
 //! 01M7FFDZMN00009  11-15 11:28  ✎ write  success  1.8ms
 //!     demo:create_note
 //! ```
+//!
+//! A word in parentheses after the tool says what the status does not: `(dry run)`, `(replayed)` or `(warning)`.
 
 use mcpproxy_core::{ErrorCode, RiskLevel, Variant};
-use mcpproxy_store::{Kind, Record, Status};
+use mcpproxy_store::{CallMark, Kind, Record, Status};
 
 use super::words::{NONE, duration, intent, word};
 use crate::terminal::listing::{Cell, Layout, whole_lines};
@@ -192,7 +194,7 @@ fn cells(record: &Record, wording: Wording) -> [Cell; 7] {
 /// Returns the tool, or the subject of a record that has no tool.
 fn subject(record: &Record) -> String {
     match record.kind {
-        Kind::Call | Kind::Refusal => word(&record.tool),
+        Kind::Call | Kind::Refusal => format!("{}{}", word(&record.tool), marks(record)),
         Kind::Approval if record.tool.is_some() && is_step(record) => format!("{} (approval)", word(&record.tool)),
         Kind::Approval if record.tool.is_some() => format!("{} ({})", word(&record.tool), step(record)),
         Kind::Settings => match record.message.as_ref().map(|message| message.for_terminal()) {
@@ -205,6 +207,19 @@ fn subject(record: &Record) -> String {
         Kind::Auth if record.code.is_some() => format!("({})", who_did(record)),
         Kind::Approval | Kind::Server | Kind::Auth => format!("({})", record.kind.as_str()),
     }
+}
+
+/// Returns the marks of a call. A dry run or a replayed answer must not look like a call that ran.
+fn marks(record: &Record) -> String {
+    let mark = match record.mark() {
+        CallMark::Real => None,
+        CallMark::DryRun => Some("dry run"),
+        CallMark::Replayed => Some("replayed"),
+    };
+    let mismatch = record.code.as_ref().is_some_and(|code| code.for_json() == ErrorCode::OutputMismatch.as_str());
+    let is_warned = record.has_warnings() || (mismatch && record.status == Status::Success);
+    let marks: Vec<&str> = mark.into_iter().chain(is_warned.then_some("warning")).collect();
+    if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) }
 }
 
 /// Returns the status for people. Scripts get the recorded one from `-o json`.
@@ -292,6 +307,17 @@ mod tests {
         let check = |record: &Record, expected: (&str, &str)| {
             assert_eq!((subject(record).as_str(), status(record).as_str()), expected, "{record:?}");
         };
+        let call = |metadata: &str| Record {
+            metadata: Untrusted::new(metadata),
+            ..record(Kind::Call, Status::Success, Some("drop"), None, None)
+        };
+        check(&call("{}"), ("drop", "success"));
+        check(&call(r#"{"dry_run":"server"}"#), ("drop (dry run)", "success"));
+        check(&call(r#"{"replayed_from":"01X"}"#), ("drop (replayed)", "success"));
+        check(&call(r#"{"warnings":[{"code":"unannotated"}]}"#), ("drop (warning)", "success"));
+        check(&call(r#"{"warnings":[{}],"dry_run":"server"}"#), ("drop (dry run, warning)", "success"));
+        let mismatch = record(Kind::Call, Status::Success, Some("drop"), Some("output_mismatch"), None);
+        check(&mismatch, ("drop (warning)", "success"));
         let refusal = |code: &str| record(Kind::Refusal, Status::Refused, Some("drop"), Some(code), None);
         check(&refusal("confirmation_required"), ("drop", "unapproved"));
         check(&refusal("approval_denied"), ("drop", "refused"));

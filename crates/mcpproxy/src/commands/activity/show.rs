@@ -35,26 +35,31 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
             ("Duration", record.duration_us.map_or(NONE.to_owned(), duration)),
             ("Code", word(&record.code)),
             ("Message", word(&record.message)),
+            ("Category", member(&metadata, "category")),
             ("Event", member(&metadata, "audit_event")),
             ("Failure", metadata.get("failure").map_or(NONE.to_owned(), failure)),
         ],
     );
     let declared = metadata.get("intent").unwrap_or(&Value::Null);
+    // Only where it is no operation. Otherwise the line above says the same.
+    let written = member(declared, "operation_type");
+    let is_same = record.intent_type.is_some_and(|variant| variant.operation() == written);
+    let written = if is_same { NONE.to_owned() } else { written };
     section(
         &mut out,
         Some("Intent"),
         &[
             ("Operation", record.intent_type.map_or(NONE, intent).to_owned()),
-            ("Called with", member(&metadata, "tool_variant")),
+            ("Declared", written),
+            ("Expected", member(metadata.get("expected").unwrap_or(&Value::Null), "operation_type")),
+            ("Called with", called_with(&metadata)),
             ("Sensitivity", member(declared, "data_sensitivity")),
             ("Reason", member(declared, "reason")),
         ],
     );
     let rest = metadata.as_object().into_iter().flatten();
     let rest: Vec<(&str, String)> = rest
-        .filter(|(name, _)| {
-            !matches!(name.as_str(), "intent" | "tool_variant" | "audit_event" | "failure" | "approved_by")
-        })
+        .filter(|(name, _)| !SHOWN.contains(&name.as_str()))
         .map(|(name, _)| (name.as_str(), member(&metadata, name)))
         .collect();
     section(&mut out, Some("Notes"), &rest);
@@ -85,6 +90,29 @@ pub(super) fn text(whole: &WholeRecord, activity: &Activity, chain: &str) -> Str
         }
     }
     out
+}
+
+/// Members of the metadata that have a line of their own.
+const SHOWN: [&str; 9] = [
+    "intent",
+    "expected",
+    "tool_variant",
+    "variant_inferred",
+    "endpoint_mode",
+    "category",
+    "audit_event",
+    "failure",
+    "approved_by",
+];
+
+/// Names the variant and, for a direct call, the endpoint mode by which the gateway chose it.
+fn called_with(metadata: &Value) -> String {
+    let variant = member(metadata, "tool_variant");
+    match (metadata.get("endpoint_mode").and_then(Value::as_str), metadata.get("variant_inferred").is_some()) {
+        (Some("server"), true) => format!("{variant}, inferred at /mcp/s/NAME"),
+        (Some("direct"), true) => format!("{variant}, inferred at /mcp/direct"),
+        (_, _) => variant,
+    }
 }
 
 /// Formats a server's error under the tool's contract.

@@ -83,6 +83,7 @@ fn text(summary: &Summary) -> String {
     many(&mut rows, "RISK", &summary.by_risk, name);
     many(&mut rows, "SERVER", &summary.by_server, name);
     many(&mut rows, "TOOL", &summary.by_tool, name);
+    marked(&mut rows, &summary.by_tool);
     out + &table(&rows, columns())
 }
 
@@ -100,7 +101,9 @@ fn few(rows: &mut Vec<Vec<String>>, heading: &str, counts: Vec<(String, u64)>) {
     rows.extend(counts.into_iter().map(|(name, count)| vec![name, grouped(count)]));
 }
 
+/// Builds a section of the records that count. Names with dry runs and replayed answers only have a section of their own.
 fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[SummaryGroup], name: impl Fn(&SummaryGroup) -> String) {
+    let counts: Vec<&SummaryGroup> = counts.iter().filter(|count| count.count > 0).collect();
     if counts.is_empty() {
         return;
     }
@@ -112,9 +115,26 @@ fn many(rows: &mut Vec<Vec<String>>, heading: &str, counts: &[SummaryGroup], nam
         let times = [count.p50_us, count.p95_us].map(time);
         std::iter::once(name(count)).chain(numbers).chain(times).collect()
     }));
-    if counts.len() > ROWS_MAX {
-        rows.push(vec![format!("and {} more", grouped((counts.len() - ROWS_MAX) as u64))]);
+    rows.extend(more(counts.len()));
+}
+
+/// Builds the section of dry runs and replayed answers, which do not count as calls.
+fn marked(rows: &mut Vec<Vec<String>>, counts: &[SummaryGroup]) {
+    let counts: Vec<&SummaryGroup> = counts.iter().filter(|count| count.dry_runs + count.replayed > 0).collect();
+    if counts.is_empty() {
+        return;
     }
+    rows.push(Vec::new());
+    rows.push(["TOOL", "DRY RUNS", "REPLAYED"].map(str::to_owned).to_vec());
+    rows.extend(counts.iter().take(ROWS_MAX).map(|count| {
+        let numbers = [count.dry_runs, count.replayed].map(grouped);
+        std::iter::once(name(count)).chain(numbers).collect()
+    }));
+    rows.extend(more(counts.len()));
+}
+
+fn more(count: usize) -> Option<Vec<String>> {
+    (count > ROWS_MAX).then(|| vec![format!("and {} more", grouped((count - ROWS_MAX) as u64))])
 }
 
 /// Puts all sections into one table, so that their numbers line up. A name without room gets its own line.
@@ -150,6 +170,38 @@ fn table(rows: &[Vec<String>], room: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A tool with dry runs only is no tool with zero records.
+    #[test]
+    fn dry_runs_and_replayed_answers_have_a_section() {
+        let group = |name: &str, [count, dry_runs, replayed]: [u64; 3]| SummaryGroup {
+            name: mcpproxy_core::Untrusted::new(name),
+            count,
+            errors: 0,
+            refused: 0,
+            dry_runs,
+            replayed,
+            p50_us: None,
+            p95_us: None,
+        };
+        let counts = [group("fx:a", [1, 0, 0]), group("fx:b", [0, 2, 0]), group("fx:c", [3, 0, 1_000])];
+        let mut rows = Vec::new();
+        many(&mut rows, "TOOL", &counts, name);
+        marked(&mut rows, &counts);
+        let expected = "
+TOOL   RECORDS    ERRORS  REFUSED  P50  P95
+fx:a         1         0        0    -    -
+fx:c         3         0        0    -    -
+
+TOOL  DRY RUNS  REPLAYED
+fx:b         2         0
+fx:c         0     1,000
+";
+        assert_eq!(table(&rows, None), expected);
+        rows.clear();
+        marked(&mut rows, &counts[..1]);
+        assert!(rows.is_empty());
+    }
 
     #[test]
     fn numbers_line_up_at_every_width() {

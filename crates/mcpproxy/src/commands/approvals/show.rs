@@ -20,6 +20,7 @@ pub(super) fn text(whole: &View, now_ms: i64) -> String {
     let mut out = String::new();
     facts(&mut out, view, now_ms);
     said(&mut out, view, SaidBy::Operator, "What happens, according to the operator");
+    said(&mut out, view, SaidBy::Draft, "What happens, according to a draft (not reviewed)");
     said(&mut out, view, SaidBy::Server, "What the server says (not verified)");
     let exact = whole.exact();
     dry_run(&mut out, view, exact.dry_run.as_ref());
@@ -159,6 +160,7 @@ fn dry_run(out: &mut String, view: &Value, exact: Option<&raw::DryRun>) {
     let by = match (exact.native, said_by(view, "side_effects")) {
         (true, _) => "by the server (not verified)",
         (false, Some(SaidBy::Server)) => "made from the server's contract (not verified)",
+        (false, Some(SaidBy::Draft)) => "made from a draft contract (not reviewed)",
         (false, Some(SaidBy::Operator) | None) => "made from the contract",
     };
     let preview = lines(&indented(exact.preview.get()));
@@ -250,6 +252,25 @@ Why approval is required
   contract risk level critical (contracts/mail.yaml:12)
 "
         );
+    }
+
+    #[test]
+    fn a_draft_is_not_the_operators_word() {
+        let drafted = view(
+            r#"{"id": "01", "state": "pending", "agent": "local", "tool": "a:b", "risk": "high", "risk_said_by": "draft",
+            "side_effects": ["A mail leaves."], "side_effects_said_by": "draft", "permissions": ["emails:send"],
+            "permissions_said_by": "draft", "changes": [],
+            "dry_run": {"native": false, "time": "1970-01-01T00:01:00Z", "preview": {}}}"#,
+        );
+        let shown = text(&drafted, 0);
+        for expected in [
+            "Risk         ▲ high (draft, not reviewed)\n",
+            "What happens, according to a draft (not reviewed)\n  • A mail leaves.\n  Permissions: emails:send\n",
+            "Dry run, made from a draft contract (not reviewed), ",
+        ] {
+            assert!(shown.contains(expected), "{expected}: {shown}");
+        }
+        assert!(!shown.contains("according to the operator"), "{shown}");
     }
 
     #[test]

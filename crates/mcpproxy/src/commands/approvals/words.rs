@@ -44,6 +44,11 @@ pub(super) fn state_words(state: ApprovalState) -> &'static str {
 pub(super) fn risk_words(approval: &Value) -> String {
     let given = approval.get("risk").and_then(Value::as_str);
     let is_claim = said_by(approval, "risk") == Some(SaidBy::Server);
+    let words = level_words(given, is_claim);
+    if said_by(approval, "risk") == Some(SaidBy::Draft) { format!("{words} (draft, not reviewed)") } else { words }
+}
+
+fn level_words(given: Option<&str>, is_claim: bool) -> String {
     match given.map(|risk| (RiskLevel::parse(risk), risk)) {
         Some((Some(RiskLevel::Low | RiskLevel::Medium), risk)) if is_claim => {
             format!("? unclassified (server says {risk})")
@@ -72,10 +77,8 @@ pub(super) fn of_risk(approval: &Value) -> Tone {
 
 /// Returns the source of a part of an approval request. An unknown source never counts as the operator.
 pub(super) fn said_by(approval: &Value, name: &str) -> Option<SaidBy> {
-    match approval.get(format!("{name}_said_by"))?.as_str()? {
-        "operator" => Some(SaidBy::Operator),
-        _ => Some(SaidBy::Server),
-    }
+    let word = approval.get(format!("{name}_said_by"))?.as_str()?;
+    Some(SaidBy::parse(word).unwrap_or(SaidBy::Server))
 }
 
 pub(super) fn now_ms() -> i64 {
@@ -148,6 +151,8 @@ mod tests {
         let claim = |risk: &str| risk_words(&json!({"risk": risk, "risk_said_by": "server"}));
         assert_eq!(claim("low"), "? unclassified (server says low)");
         assert_eq!(claim("critical"), "■ critical (server says)");
+        let drafted = json!({"risk": "high", "risk_said_by": "draft"});
+        assert_eq!(risk_words(&drafted), "▲ high (draft, not reviewed)");
         let words = ApprovalState::ALL.map(state_words).join(", ");
         assert_eq!(words, "… pending, ✓ approved, ✓ consumed, ✗ denied, ✗ expired, ✗ cancelled");
     }

@@ -21,7 +21,7 @@ use crate::terminal::output::{Format, tell};
 use crate::terminal::size;
 
 /// Codes of findings that need only the contract. All other codes need the tool as well.
-const ALONE: [&str; 9] = ["C003", "C105", "C106", "C301", "C302", "C303", "C304", "C305", "C501"];
+const ALONE: [&str; 11] = ["C003", "C105", "C106", "C203", "C301", "C302", "C303", "C304", "C305", "C306", "C501"];
 /// Time for a running gateway to reload changed files.
 const TAKE_OVER: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -54,6 +54,11 @@ pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_stric
                     report.add(findings);
                     if is_same {
                         report.with_servers();
+                    } else {
+                        tell(
+                            "warning: The running gateway still uses its previous contracts, and these findings are \
+                             about them. Find the reason with `mcpproxy config check`.",
+                        );
                     }
                 }
                 Ok(contracts) => {
@@ -96,19 +101,13 @@ struct Answer {
 }
 
 /// Returns the findings of the gateway, and whether it uses the contracts that this command read.
-async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<Finding>, bool)> {
+pub(super) async fn of_gateway(rest: &Rest, contracts: &Contracts) -> anyhow::Result<(Vec<Finding>, bool)> {
     let ours = version(contracts);
     let start = Instant::now();
     loop {
         let answer: Answer = serde_json::from_value(rest.ask(Method::GET, "/api/v1/contracts/lint").await?)?;
         let is_same = answer.version == ours;
         if is_same || start.elapsed() > TAKE_OVER {
-            if !is_same {
-                tell(
-                    "warning: The running gateway still uses its previous contracts, and these findings are about them. \
-                     Find the reason with `mcpproxy config check`.",
-                );
-            }
             return Ok((answer.findings, is_same));
         }
         tokio::time::sleep(PAUSE).await;

@@ -8,7 +8,9 @@ use crate::client::Rest;
 use crate::commands::tools::{HIDDEN, needs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{self, Format, line, member};
+use crate::terminal::output::{self, Format, line, lines, member};
+use crate::terminal::size::columns;
+use crate::terminal::wrap::hanging;
 
 pub(super) async fn run(home: &Home, format: Format, name: &ToolName) -> anyhow::Result<()> {
     let rest = Rest::connect(home)?;
@@ -51,15 +53,39 @@ fn told(contract: &Value) -> String {
         text.push_str("Contract:   none (only the server's annotations apply)\n");
         text.push_str(&format!("            Draft one with `mcpproxy contract draft {server}`.\n"));
     }
+    let digest = member(contract, "digest");
+    // Enough to tell two versions apart. The whole digest is in `-o json` and in the records of calls.
+    text.push_str(&format!("Digest:     {}\n", digest.get(..16).unwrap_or(&digest)));
     let fields = contract.get("fields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if fields.is_empty() {
-        return text;
+        return text + &schemas(contract);
     }
     let rows = fields.iter().map(|field| {
         vec![member(field, "field"), value(field.get("value").unwrap_or(&Value::Null)), member(field, "source")]
     });
     text.push('\n');
-    text + &output::table(&["FIELD", "VALUE", "SOURCE"], rows)
+    text + &output::table(&["FIELD", "VALUE", "SOURCE"], rows) + &schemas(contract)
+}
+
+/// Formats the schemas that arguments and results must match.
+fn schemas(contract: &Value) -> String {
+    let mut text = String::new();
+    for (title, name) in [("Input schema", "input_schema"), ("Output schema", "output_schema")] {
+        let Some(schema) = contract.get(name).filter(|schema| !schema.is_null()) else { continue };
+        text.push_str(&format!("\n{title}\n"));
+        for row in lines(&format!("{schema:#}")).lines() {
+            text.push_str(&format!("  {}\n", fitted(row, columns())));
+        }
+    }
+    text
+}
+
+/// Wraps a line of JSON below itself. Without a width, the JSON stays as it is, so that it can be copied.
+fn fitted(row: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns else { return row.to_owned() };
+    let json = row.trim_start();
+    let indent = row.len() - json.len();
+    format!("{:indent$}{}", "", hanging(json, columns.saturating_sub(2), indent + 4).replace('\n', "\n  "))
 }
 
 /// Formats a value without JSON brackets and quotation marks where it is short.
@@ -104,16 +130,26 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_of_a_schema() {
+        let row = "    \"a\": \"one two three\"";
+        assert_eq!(fitted(row, None), row);
+        assert_eq!(fitted(row, Some(60)), row);
+        assert_eq!(fitted(row, Some(24)), "    \"a\": \"one two\n          three\"");
+    }
+
+    #[test]
     fn forbidden_is_said_plainly() {
         let contract = json!({
             "tool": "fx:key", "hidden_from_agents": true, "written": true, "call_with": "call_tool_read",
-            "risk_level": "forbidden", "needs": [],
+            "risk_level": "forbidden", "needs": [], "digest": "12ab", "input_schema": {"type": "object"},
+            "output_schema": null,
             "fields": [{"field": "riskLevel", "value": "forbidden", "source": "operator, contracts/a.yaml:2"}],
         });
         assert_eq!(
             told(&contract),
-            "fx:key\n\nForbidden:  hidden from agents\n\n\
-             FIELD      VALUE      SOURCE\nriskLevel  forbidden  operator, contracts/a.yaml:2\n"
+            "fx:key\n\nForbidden:  hidden from agents\nDigest:     12ab\n\n\
+             FIELD      VALUE      SOURCE\nriskLevel  forbidden  operator, contracts/a.yaml:2\n\n\
+             Input schema\n  {\n    \"type\": \"object\"\n  }\n"
         );
     }
 }
