@@ -376,6 +376,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_backlog_leaves_no_memory_behind() {
+        let (queue, ledger) = stalled(Limits::DEFAULT.space);
+        for n in 0..5_000 {
+            ledger.append(call(n), WaitFor::Queue).await.unwrap();
+        }
+        assert!(queue.capacity() >= 5_000);
+        while !queue.take(Limits::DEFAULT.batch_max).is_empty() {}
+        assert!(queue.capacity() <= Limits::DEFAULT.batch_max, "{}", queue.capacity());
+    }
+
+    #[tokio::test]
     async fn callers_do_not_wait_long_for_a_stalled_writer() {
         let (_queue, ledger) = stalled(100);
         assert!(matches!(ledger.open(call(1), WaitFor::Disk).await, Err(StoreError::LogUnavailable)));

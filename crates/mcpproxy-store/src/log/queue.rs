@@ -280,6 +280,10 @@ impl Queue {
         let taken = state.operations.drain(..count).collect();
         if state.operations.is_empty() {
             state.urgency = Urgency::Idle;
+            // While the disk does not respond, thousands of operations queue up. Their memory is not kept for later.
+            if state.operations.capacity() > self.limits.batch_max {
+                state.operations.shrink_to(self.limits.batch);
+            }
         }
         taken
     }
@@ -287,6 +291,12 @@ impl Queue {
     /// The number of operations that wait to be taken.
     pub(crate) fn len(&self) -> usize {
         self.lock().operations.len()
+    }
+
+    /// The number of operations that fit into the memory it holds.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.lock().operations.capacity()
     }
 
     pub(crate) fn intake(&self) -> Intake {
