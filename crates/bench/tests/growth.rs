@@ -30,9 +30,10 @@ const FEW: usize = 8;
 /// Calls from the first look to each further one.
 const LOOKS: [usize; 2] = [1_000, 20_000];
 /// Most live allocations that a look may find more than the first. One kept entry per call would add thousands.
-const ALLOCATIONS_MAX: usize = 200;
-/// The same for bytes. Queues grow to the size of their largest batch.
-const BYTES_MAX: usize = 128 * 1024;
+const ALLOCATIONS_MAX: usize = 500;
+/// The same for bytes. On a slow disk, batches are larger: the queue keeps room for one of them, and the database keeps
+/// its statements.
+const BYTES_MAX: usize = 256 * 1024;
 /// Largest difference of the work per call, in percent.
 const WORK_MAX: usize = 10;
 const COUNTED: usize = 20;
