@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use crate::agent::{Agent, Way};
 use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, never_held, send, with_approval};
 use crate::peer::{Peer, Script, Speaks, text_result};
-use crate::rig::Rig;
+use crate::rig::{PATIENCE, Rig};
 
 const KEY: &str = r#","idempotency_key":"k1""#;
 
@@ -61,7 +61,8 @@ fn crash(contract: &str, end: End, more: &str) -> Left {
         }
         Left { folder, agent, approval }
     });
-    runtime.shutdown_background();
+    // Waits for the thread that writes to the database. A crashed process has no such thread.
+    runtime.shutdown_timeout(PATIENCE);
     left
 }
 
