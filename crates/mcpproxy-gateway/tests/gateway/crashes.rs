@@ -6,7 +6,7 @@ use mcpproxy_core::ApprovalId;
 use mcpproxy_store::VerifyOptions;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::agent::{Agent, Way};
 use crate::asked::{ARGS, Got, HIGH, SEND, Stage, files, never_held, send, with_approval};
@@ -32,9 +32,9 @@ enum End {
     Answered,
 }
 
-/// Runs a gateway and ends all its tasks at once.
+/// Runs a gateway and ends all its tasks at once. They share one thread, so none of them can see another one end.
 fn crash(contract: &str, end: End, more: &str) -> Left {
-    let runtime = Runtime::new().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let left = runtime.block_on(async {
         let mut script = Script::new(Speaks::Legacy, &format!("[{SEND}]"));
         script.call = if end == End::Answered { |_| Some(text_result("sent")) } else { |_| None };
