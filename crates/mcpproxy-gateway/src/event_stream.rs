@@ -48,6 +48,8 @@ where
             let line = std::str::from_utf8(&line).map_err(|_| EventError::NotUtf8)?.trim_end_matches(['\n', '\r']);
             if line.is_empty() {
                 if is_empty {
+                    // Comments that keep an idle stream open must not add up to an event that is too large.
+                    size = 0;
                     continue;
                 }
                 return Ok(Some(event));
@@ -116,6 +118,13 @@ mod tests {
             assert_eq!(reader.next().await, Ok(Some(second)), "{size}");
             assert_eq!(reader.next().await, Ok(None), "{size}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_idle_stream_never_reaches_the_limit() {
+        let pings = futures::stream::iter(std::iter::repeat_n(": ping\n\n", 1000).chain(["data: x\n\n"]));
+        let mut reader = EventReader::new(pings.map(|text| Ok::<_, Infallible>(Bytes::from(text))), 100);
+        assert_eq!(reader.next().await, Ok(Some(Event { data: "x".to_owned(), ..Event::default() })));
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! The side of the servers: one long-lived connection per server, supervised by its own task and shared by all calls.
 
+mod allowance;
 mod client;
 mod connect;
 mod connection;
@@ -9,6 +10,7 @@ mod error;
 mod forward;
 mod http;
 mod http_sse;
+mod lines;
 mod log;
 mod notices;
 mod offers;

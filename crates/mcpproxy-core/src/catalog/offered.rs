@@ -8,6 +8,10 @@ use crate::json::{members, string_value};
 use crate::schema::{Schema, SchemaError};
 use crate::{Hints, NameError, ServerName, ToolName, Untrusted};
 
+/// Largest description of a tool, and largest tool as a whole. A schema has its own limit, in `schema`.
+const DESCRIPTION_MAX_BYTES: usize = 64 << 10;
+const TOOL_MAX_BYTES: usize = 512 << 10;
+
 /// The tools of one server, in its own order.
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
@@ -42,6 +46,10 @@ pub struct SchemaMistake {
 pub enum ToolError {
     #[error("not a JSON object")]
     NotAnObject,
+    #[error("it has {0} bytes, the maximum is {TOOL_MAX_BYTES}")]
+    TooLarge(usize),
+    #[error("its description has {0} bytes, the maximum is {DESCRIPTION_MAX_BYTES}")]
+    DescriptionTooLarge(usize),
     #[error("it has no name")]
     NoName,
     #[error("{0}")]
@@ -107,6 +115,13 @@ impl Offered {
             return Err(refuse(ToolError::NoName));
         }
         let name = ToolName::of(server, &own_name).map_err(|error| refuse(error.into()))?;
+        if json.len() > TOOL_MAX_BYTES {
+            return Err(refuse(ToolError::TooLarge(json.len())));
+        }
+        let description = field("description").and_then(string_value).unwrap_or_default();
+        if description.len() > DESCRIPTION_MAX_BYTES {
+            return Err(refuse(ToolError::DescriptionTooLarge(description.len())));
+        }
         if !field("inputSchema").is_some_and(|schema| schema.starts_with('{')) {
             return Err(refuse(ToolError::Schema));
         }
@@ -121,7 +136,7 @@ impl Offered {
             meta.into_iter().find(|(key, _)| key == META_KEY).map(|(_, contract)| Contract::of_server(contract))
         });
         let contract = contract.transpose().map_err(|mistake| refuse(ToolError::Contract(mistake)))?;
-        let description = Untrusted::new(field("description").and_then(string_value).unwrap_or_default());
+        let description = Untrusted::new(description);
         Ok(Self { name, description, hints, contract, schema_mistake, json: json.to_owned() })
     }
 
@@ -168,6 +183,21 @@ mod tests {
             "`inputSchema` is not valid JSON Schema: reference \"#/$defs/gone\" points to nothing in the schema"
         );
         assert_eq!(mistake(r#""inputSchema":{},"outputSchema":null"#), "");
+    }
+
+    #[test]
+    fn large_tools_hide_themselves() {
+        let check = |bytes: usize, field: &str, expected: &str| {
+            let json = format!(r#"{{"name":"t","inputSchema":{{}},"{field}":"{}"}}"#, "x".repeat(bytes));
+            let found = parse(&json).map(|tool| tool.json.len()).map_err(|(name, error)| format!("{name}: {error}"));
+            assert_eq!(found.err().unwrap_or_default(), expected);
+        };
+        check(DESCRIPTION_MAX_BYTES, "description", "");
+        check(DESCRIPTION_MAX_BYTES + 1, "description", "t: its description has 65537 bytes, the maximum is 65536");
+        check(DESCRIPTION_MAX_BYTES + 1, "x-vendor", "");
+        check(TOOL_MAX_BYTES, "x-vendor", "t: it has 524331 bytes, the maximum is 524288");
+        let schema = format!(r#"{{"name":"t","inputSchema":{{"x":"{}"}}}}"#, "x".repeat(200_000));
+        assert!(matches!(parse(&schema), Err((_, ToolError::Unusable { .. }))));
     }
 
     /// A mistake must not switch off the limits for the rest of the schema.

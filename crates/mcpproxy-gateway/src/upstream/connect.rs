@@ -23,6 +23,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Capabilities that the gateway relays to agents. It has no roots to offer.
 const LEGACY_CAPABILITIES: &str = "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{}}";
 
+/// Largest capabilities of a server, which are kept as long as it is connected.
+const CAPABILITIES_MAX_BYTES: usize = 64 * 1024;
+
 /// A connected server, and its process if it has one.
 pub(crate) struct Reached {
     pub(crate) connection: Connection,
@@ -133,12 +136,17 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
     }
     match answer {
         Ok(Ok(result)) if speaks_modern(&result) => {
-            let capabilities = member(&result, "capabilities").unwrap_or("{}").to_owned();
+            let capabilities = kept_capabilities(member(&result, "capabilities"));
             Ok(Some(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities }))
         }
         Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed)) => Err(error),
         Ok(_) | Err(_) => Ok(None),
     }
+}
+
+/// Returns the capabilities to keep. A server whose capabilities are too large counts as one without any.
+fn kept_capabilities(capabilities: Option<&str>) -> String {
+    capabilities.filter(|text| text.len() <= CAPABILITIES_MAX_BYTES).unwrap_or("{}").to_owned()
 }
 
 fn speaks_modern(result: &str) -> bool {
@@ -169,7 +177,7 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
             version.escape_debug()
         )));
     }
-    let capabilities = message::field(&fields, "capabilities").unwrap_or("{}").to_owned();
+    let capabilities = kept_capabilities(message::field(&fields, "capabilities"));
     let ready = message::notification("notifications/initialized", "{}");
     match &link {
         Link::Duplex(line) => line.send(ready).await?,

@@ -68,6 +68,14 @@ impl Connection {
         }
     }
 
+    /// Returns why the connection has ended.
+    pub(crate) fn end_reason(&self) -> UpstreamError {
+        match &self.link {
+            Link::Duplex(line) => line.end_reason(),
+            Link::Http(link) => link.end_reason(),
+        }
+    }
+
     pub(crate) fn can(&self, capability: &str) -> bool {
         message::member(&self.capabilities, capability).is_some()
     }

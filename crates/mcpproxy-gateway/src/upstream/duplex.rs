@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use mcpproxy_core::json::string_value;
 use tokio::io::AsyncWriteExt;
@@ -10,6 +11,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Notice;
+use super::allowance::{Allowance, PASSED_ON_MAX_BYTES};
 use super::error::UpstreamError;
 use super::notices::Notices;
 use super::pending::{Answered, Belongs, Pending};
@@ -21,6 +23,7 @@ pub(crate) struct Duplex {
     pending: Pending,
     next_id: AtomicU64,
     notices: Arc<Notices>,
+    allowance: Arc<Allowance>,
     /// Cancelled when the line is down.
     pub(crate) ended: CancellationToken,
 }
@@ -35,7 +38,8 @@ pub(crate) enum Outlet {
 impl Duplex {
     pub(crate) fn new(outlet: Outlet, notices: Arc<Notices>) -> Arc<Self> {
         let (pending, ended) = (Pending::default(), CancellationToken::new());
-        Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, ended })
+        let allowance = Allowance::new(Instant::now());
+        Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, allowance, ended })
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -94,10 +98,30 @@ impl Duplex {
         self.ended.cancel();
     }
 
-    /// Fails the call of a message over the size limit. It is found by the id at the start or end of the message.
-    pub(crate) fn oversized(&self, head: &[u8], tail: &[u8], limit: usize) {
+    /// Returns why the connection has ended.
+    pub(crate) fn end_reason(&self) -> UpstreamError {
+        self.pending.end_reason().unwrap_or(UpstreamError::Closed)
+    }
+
+    /// Fails the call of a message over the size limit, as soon as the limit is reached. The call is found by the id at
+    /// the start of the message. Many servers write the id last. Then the answer is that of the only open request.
+    pub(crate) fn overflows(&self, head: &[u8], limit: usize) {
+        let ids = self.pending.ids();
+        // The result may have an `id` of its own.
+        let end = memchr::memmem::find(head, b"\"result\"").unwrap_or(head.len());
+        let start = head.get(..end).unwrap_or(head);
+        let named = ids.iter().copied().find(|id| has_id(start, *id));
+        let is_answer = memchr::memmem::find(head, b"\"method\"").is_none();
+        let only = || if let ([id], true) = (ids.as_slice(), is_answer) { Some(*id) } else { None };
+        if let Some(id) = named.or_else(only) {
+            self.pending.answer(id, Err(UpstreamError::TooLarge(limit)));
+        }
+    }
+
+    /// Fails the call of a message over the size limit that has ended. It is found by the id at the end of the message.
+    pub(crate) fn oversized(&self, tail: &[u8], limit: usize) {
         for id in self.pending.ids() {
-            if [head, tail].into_iter().any(|part| has_id(part, id)) {
+            if has_id(tail, id) {
                 self.pending.answer(id, Err(UpstreamError::TooLarge(limit)));
             }
         }
@@ -111,14 +135,32 @@ impl Duplex {
                     self.pending.answer(id, Ok(outcome.map(str::to_owned).map_err(RpcError::parse)));
                 }
             }
-            Message::Notification { method, params } => self.notified(&method, params.unwrap_or("{}")).await,
+            Message::Notification { method, params } => match self.allowance.take(text.len(), Instant::now()) {
+                Ok(()) => self.notified(&method, params.unwrap_or("{}")).await,
+                Err(excess) => self.end(&UpstreamError::Excess(excess)),
+            },
             Message::Request { id, method, params } => {
+                let unanswered = match self.allowance.begin(text.len(), Instant::now()) {
+                    Ok(unanswered) => unanswered,
+                    Err(excess) => {
+                        self.end(&UpstreamError::Excess(excess));
+                        return Ok(());
+                    }
+                };
                 let (line, id) = (Arc::clone(self), id.to_owned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
                 // The reader must go on reading while the agent answers.
                 tokio::spawn(async move {
-                    let outcome = line.asked(&method, &params).await;
-                    let _down = line.send(message::response(&id, &outcome)).await;
+                    let _unanswered = unanswered;
+                    let answer = async {
+                        let outcome = line.asked(&method, &params).await;
+                        let _down = line.send(message::response(&id, &outcome)).await;
+                    };
+                    tokio::select! {
+                        () = answer => {}
+                        // Nobody is left to read the answer.
+                        () = line.ended.cancelled() => {}
+                    }
                 });
             }
         }
@@ -163,19 +205,20 @@ impl Duplex {
     }
 }
 
-/// Passes progress on, with the agent's own token.
+/// Passes progress on, with the agent's own token. A message that is too large is dropped.
 pub(crate) async fn say_progress(channel: &AgentChannel, params: &str) {
-    if let Some(token) = channel.progress_token() {
+    if let Some(token) = channel.progress_token().filter(|_| params.len() <= PASSED_ON_MAX_BYTES) {
         let params = message::with_members(params, &[("progressToken", token)]);
         channel.notify(message::notification("notifications/progress", &params)).await;
     }
 }
 
-/// Passes a log message on, if the agent wants its level.
+/// Passes a log message on, if the agent wants its level. A message that is too large is dropped.
 pub(crate) async fn say_log(channel: &AgentChannel, params: &str) {
     let level = member(params, "level").and_then(string_value).and_then(|word| LogLevel::parse(&word));
     if let (Some(level), Some(wanted)) = (level, channel.log_level())
         && level >= wanted
+        && params.len() <= PASSED_ON_MAX_BYTES
     {
         channel.notify(message::notification("notifications/message", params)).await;
     }

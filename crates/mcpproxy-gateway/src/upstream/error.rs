@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcpproxy_core::ErrorCode;
 
+use super::allowance::Excess;
 use crate::event_stream::EventError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,6 +38,9 @@ pub(crate) enum UpstreamError {
     Misconfigured(String),
     #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
+    /// The gateway disconnected the server, because it exceeded a limit.
+    #[error("the server was disconnected: {0}")]
+    Excess(Excess),
 }
 
 impl UpstreamError {
@@ -44,7 +48,7 @@ impl UpstreamError {
     pub(crate) fn code(&self) -> &'static str {
         let code = match self {
             Self::Timeout(_) => ErrorCode::UpstreamTimeout,
-            Self::TooLarge(_) => ErrorCode::ResultTooLarge,
+            Self::TooLarge(_) | Self::Excess(Excess::Endless(_)) => ErrorCode::ResultTooLarge,
             Self::Protocol(_) => ErrorCode::UpstreamProtocolError,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::Busy(_) => ErrorCode::UpstreamBusy,
@@ -56,7 +60,10 @@ impl UpstreamError {
             | Self::SessionLost
             | Self::Refused(_)
             | Self::Unavailable(_)
-            | Self::Misconfigured(_) => ErrorCode::UpstreamUnavailable,
+            | Self::Misconfigured(_)
+            | Self::Excess(Excess::Messages | Excess::Bytes | Excess::Requests | Excess::RequestBytes) => {
+                ErrorCode::UpstreamUnavailable
+            }
         };
         code.as_str()
     }
@@ -64,7 +71,7 @@ impl UpstreamError {
     /// Words the error for an agent: what happened and what to do, without details of how the server is run.
     pub(crate) fn for_agent(&self) -> String {
         match self {
-            Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled => self.to_string(),
+            Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Excess(_) => self.to_string(),
             Self::Busy(_) => format!("{self}. Try again later"),
             Self::Protocol(_) => "the server violated the MCP protocol".to_owned(),
             // No "try again" here: the server may have run the call.
@@ -91,6 +98,7 @@ impl UpstreamError {
             | Self::Http(_)
             | Self::Protocol(_)
             | Self::TooLarge(_)
+            | Self::Excess(_)
             | Self::Cancelled => true,
             Self::Spawn { .. }
             | Self::Unreachable(_)

@@ -19,7 +19,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::Notice;
+use super::allowance::{Allowance, Excess};
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
@@ -59,6 +60,9 @@ pub(crate) struct HttpLink {
     /// Open calls, to find the agent of a message on the standing stream.
     open_calls: OpenCalls,
     lost_session: AtomicBool,
+    allowance: Arc<Allowance>,
+    /// The limit that the server exceeded, if that ended the link.
+    excess: OnceLock<Excess>,
     pub(crate) ended: CancellationToken,
 }
 
@@ -84,6 +88,8 @@ impl HttpLink {
             notices,
             open_calls: OpenCalls::default(),
             lost_session: AtomicBool::new(false),
+            allowance: Allowance::new(Instant::now()),
+            excess: OnceLock::new(),
             ended: CancellationToken::new(),
         }))
     }
@@ -91,6 +97,18 @@ impl HttpLink {
     /// Returns true if the link ended because the server lost the session, which a new handshake repairs.
     pub(crate) fn lost_session(&self) -> bool {
         self.lost_session.load(Ordering::Acquire)
+    }
+
+    /// Returns why the link has ended.
+    pub(crate) fn end_reason(&self) -> UpstreamError {
+        self.excess.get().map_or(UpstreamError::Closed, |excess| UpstreamError::Excess(*excess))
+    }
+
+    /// Ends the link, because the server exceeded a limit.
+    fn disconnect(&self, excess: Excess) -> UpstreamError {
+        let excess = *self.excess.get_or_init(|| excess);
+        self.ended.cancel();
+        UpstreamError::Excess(excess)
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -209,7 +227,7 @@ impl HttpLink {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
-                if let Some(reply) = self.said(id, &event.data, channel, channel).await {
+                if let Some(reply) = self.said(id, &event.data, channel, channel).await? {
                     return Ok(reply);
                 }
             };
@@ -227,14 +245,16 @@ impl HttpLink {
         data: &str,
         reader: Option<&AgentChannel>,
         user: Option<&AgentChannel>,
-    ) -> Option<Reply> {
-        let text = message::read_server(data.as_bytes()).ok()?;
-        match Message::parse(text).ok()? {
-            Message::Response { id: answered, outcome } if answered.parse() == Ok(id) => {
-                return Some(outcome.map(str::to_owned).map_err(RpcError::parse));
+    ) -> Result<Option<Reply>, UpstreamError> {
+        let count = || self.allowance.take(data.len(), Instant::now()).map_err(|excess| self.disconnect(excess));
+        let message = message::read_server(data.as_bytes()).ok().and_then(|text| Message::parse(text).ok());
+        match message {
+            Some(Message::Response { id: answered, outcome }) if answered.parse() == Ok(id) => {
+                return Ok(Some(outcome.map(str::to_owned).map_err(RpcError::parse)));
             }
-            Message::Response { .. } => {}
-            Message::Notification { method, params } => {
+            Some(Message::Response { .. }) | None => count()?,
+            Some(Message::Notification { method, params }) => {
+                count()?;
                 let params = params.unwrap_or("{}");
                 if let Some(notice) = Notice::parse(&method, params) {
                     self.notices.add(notice);
@@ -246,16 +266,26 @@ impl HttpLink {
                     }
                 }
             }
-            Message::Request { id, method, params } => {
+            Some(Message::Request { id, method, params }) => {
+                let unanswered = self.allowance.begin(data.len(), Instant::now());
+                let unanswered = unanswered.map_err(|excess| self.disconnect(excess))?;
                 let (link, id, channel) = (Arc::clone(self), id.to_owned(), user.cloned());
                 let (method, params) = (method.into_owned(), params.unwrap_or("{}").to_owned());
                 tokio::spawn(async move {
-                    let outcome = asked(channel.as_ref(), &method, &params).await;
-                    let _lost = link.send(message::response(&id, &outcome), Vec::new()).await;
+                    let _unanswered = unanswered;
+                    let answer = async {
+                        let outcome = asked(channel.as_ref(), &method, &params).await;
+                        let _lost = link.send(message::response(&id, &outcome), Vec::new()).await;
+                    };
+                    tokio::select! {
+                        () = answer => {}
+                        // Nobody is left to read the answer.
+                        () = link.ended.cancelled() => {}
+                    }
                 });
             }
         }
-        None
+        Ok(None)
     }
 
     /// Opens the standing stream, or resumes an interrupted one.
@@ -279,13 +309,23 @@ impl HttpLink {
         while let Ok(stream) = self.listen(last_event.as_deref()).await {
             let mut events = EventReader::new(stream.boxed(), self.limit);
             let mut wait = RESUME_WAIT;
-            while let Ok(Some(event)) = events.next().await {
+            loop {
+                let event = match events.next().await {
+                    Ok(Some(event)) => event,
+                    Err(EventError::TooLarge(limit)) => {
+                        self.disconnect(Excess::Endless(limit));
+                        return;
+                    }
+                    Ok(None) | Err(_) => break,
+                };
                 if let Some(retry) = event.retry_ms {
                     wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
                 }
                 last_event = event.id.or(last_event);
                 let (reader, user) = (self.open_calls.sole_reader(), self.open_calls.sole_user());
-                let _answer_to_nobody = self.said(0, &event.data, reader.as_ref(), user.as_ref()).await;
+                if self.said(0, &event.data, reader.as_ref(), user.as_ref()).await.is_err() {
+                    return;
+                }
             }
             tokio::time::sleep(wait).await;
         }

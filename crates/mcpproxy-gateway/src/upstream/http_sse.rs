@@ -8,12 +8,13 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use mcpproxy_core::settings::Secret;
 use url::Url;
 
+use super::allowance::Excess;
 use super::client::Client;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::http::{header_map, status_error};
 use super::notices::Notices;
-use crate::event_stream::EventReader;
+use crate::event_stream::{EventError, EventReader};
 use crate::message;
 
 /// Posts messages to the endpoint that the server named.
@@ -68,17 +69,25 @@ pub(crate) async fn open(
     let reading = Arc::clone(&line);
     tokio::spawn(async move {
         let read = async {
-            while let Ok(Some(event)) = events.next().await {
-                if let Ok(text) = message::read_server(event.data.as_bytes()) {
-                    let _not_a_message = reading.incoming(text).await;
+            loop {
+                match events.next().await {
+                    Ok(Some(event)) => {
+                        if let Ok(text) = message::read_server(event.data.as_bytes()) {
+                            let _not_a_message = reading.incoming(text).await;
+                        }
+                    }
+                    Ok(None) => return UpstreamError::Closed,
+                    // The rest of the stream cannot be read either, so every open call fails at the size limit.
+                    Err(EventError::TooLarge(limit)) => return UpstreamError::Excess(Excess::Endless(limit)),
+                    Err(error) => return error.into(),
                 }
             }
         };
-        tokio::select! {
-            () = read => {}
-            () = reading.ended.cancelled() => {}
-        }
-        reading.end(&UpstreamError::Closed);
+        let reason = tokio::select! {
+            reason = read => reason,
+            () = reading.ended.cancelled() => UpstreamError::Closed,
+        };
+        reading.end(&reason);
     });
     Ok(line)
 }

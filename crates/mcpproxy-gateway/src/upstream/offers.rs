@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::json::{quote, string_value};
 use mcpproxy_core::settings::{ServerSettings, ToolFilter};
-use mcpproxy_core::{Offer, Offered, ServerName};
+use mcpproxy_core::{Offer, Offered, ServerName, Untrusted};
 use serde_json::value::RawValue;
 
 use super::connection::{Connection, Link, Request};
@@ -16,6 +16,13 @@ use crate::protocol::Era;
 
 const PAGES_MAX: usize = 100;
 const OFFERS_MAX: usize = 10_000;
+/// Limit of one whole list. A real server with a thousand tools has about 1 MiB.
+const LIST_MAX_MIB: usize = 32;
+/// Largest prompt, resource or template in a list. Larger ones are left out.
+const ENTRY_MAX_BYTES: usize = 64 * 1024;
+/// Longest name and reason of a tool that is left out.
+const HIDDEN_NAME_MAX_CHARS: usize = 128;
+const HIDDEN_REASON_MAX_CHARS: usize = 500;
 
 /// Everything one server offers. Prompts and resources are kept as the server's own JSON.
 #[derive(Clone, Default)]
@@ -105,13 +112,16 @@ fn read_tools(
                     Err(reason) => hidden.push((tool.name.tool().to_owned(), reason)),
                 }
             }
-            Err((name, error)) => hidden.push((name, error.to_string())),
+            Err((name, error)) => hidden.push((
+                shortened(&name, HIDDEN_NAME_MAX_CHARS),
+                shortened(&error.to_string(), HIDDEN_REASON_MAX_CHARS),
+            )),
         }
     }
     if is_cut {
         hidden.push((
             "…".to_owned(),
-            format!("the list has no end; it was cut at {OFFERS_MAX} tools or {PAGES_MAX} pages"),
+            format!("the list is too long; it was cut at {OFFERS_MAX} tools, {LIST_MAX_MIB} MiB or {PAGES_MAX} pages"),
         ));
     }
     let (tools, twice) = Offer::new(sound);
@@ -122,15 +132,19 @@ fn read_tools(
 /// Reads a list that the server may refuse. Some servers do so although they declare the capability.
 async fn list_or_none(connection: &Connection, method: &str, key: &str) -> Result<Arc<[String]>, UpstreamError> {
     match list(connection, method, key).await {
-        Ok((all, _)) => Ok(all.into()),
+        Ok((all, _)) => Ok(all.into_iter().filter(|entry| entry.len() <= ENTRY_MAX_BYTES).collect()),
         Err(UpstreamError::Refused(_)) => Ok(Arc::default()),
         Err(error) => Err(error),
     }
 }
 
+fn shortened(text: &str, max_chars: usize) -> String {
+    Untrusted::shortened(text, max_chars).for_json().to_owned()
+}
+
 /// Reads all pages of a list. Returns true as well if the list was truncated.
 async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<String>, bool), UpstreamError> {
-    let mut all = Vec::new();
+    let mut all = Entries::default();
     let mut cursor: Option<String> = None;
     let mut seen = HashSet::new();
     for _ in 0..PAGES_MAX {
@@ -140,14 +154,60 @@ async fn list(connection: &Connection, method: &str, key: &str) -> Result<(Vec<S
         let page = page.map_err(|error| UpstreamError::Refused(format!("{method}: {}", error.message)))?;
         let broken = |_| UpstreamError::Protocol(format!("`{key}` in the response to {method} is not a list"));
         let entries: Vec<&RawValue> = serde_json::from_str(member(&page, key).unwrap_or("[]")).map_err(broken)?;
-        all.extend(entries.into_iter().map(|entry| entry.get().to_owned()));
+        if !entries.into_iter().all(|entry| all.add(entry.get())) {
+            return Ok((all.texts, true));
+        }
         match member(&page, "nextCursor").and_then(string_value).map(std::borrow::Cow::into_owned) {
-            None => return Ok((all, false)),
+            None => return Ok((all.texts, false)),
             // A repeated cursor would loop forever.
-            Some(next) if all.len() >= OFFERS_MAX || !seen.insert(next.clone()) => break,
+            Some(next) if !seen.insert(next.clone()) => break,
             Some(next) => cursor = Some(next),
         }
     }
-    all.truncate(OFFERS_MAX);
-    Ok((all, true))
+    Ok((all.texts, true))
+}
+
+/// Elements of a list, within the limits of one server. The limits hold inside of a page too: a page may have as many
+/// bytes as the largest result.
+#[derive(Default)]
+struct Entries {
+    texts: Vec<String>,
+    bytes: usize,
+}
+
+impl Entries {
+    /// Adds an element. Returns false if the list is full.
+    fn add(&mut self, text: &str) -> bool {
+        let bytes = self.bytes.saturating_add(text.len());
+        let has_room = self.texts.len() < OFFERS_MAX && bytes <= LIST_MAX_MIB * 1024 * 1024;
+        if has_room {
+            self.texts.push(text.to_owned());
+            self.bytes = bytes;
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_limited_in_number_and_bytes() {
+        let mut many = Entries::default();
+        assert_eq!((0..200_000).take_while(|_| many.add("{}")).count(), OFFERS_MAX);
+        let mut large = Entries::default();
+        let mebibyte = "x".repeat(1024 * 1024);
+        assert_eq!((0..1000).take_while(|_| large.add(&mebibyte)).count(), LIST_MAX_MIB);
+    }
+
+    #[test]
+    fn a_tool_that_is_left_out_takes_little_room() {
+        let server = ServerName::parse("fx").unwrap();
+        let long = format!(r#"{{"name":"{}","inputSchema":{{}}}}"#, "x".repeat(100_000));
+        let (tools, hidden) = read_tools(&server, &ToolFilter::default(), vec![long], false, false);
+        assert!(tools.is_empty());
+        let expected = (format!("{}…", "x".repeat(HIDDEN_NAME_MAX_CHARS)), "tool name longer than 128".to_owned());
+        assert_eq!(hidden, [expected]);
+    }
 }

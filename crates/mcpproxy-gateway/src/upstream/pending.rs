@@ -64,6 +64,11 @@ impl Pending {
         self.table().waiting.keys().copied().collect()
     }
 
+    /// Returns why the connection has ended, if it has.
+    pub(crate) fn end_reason(&self) -> Option<UpstreamError> {
+        self.table().ended.clone()
+    }
+
     /// Finds the agent of a message that names no call. A message is passed on only if exactly one call of an agent is
     /// open: an agent must not see or answer what belongs to another.
     pub(crate) fn belongs(&self) -> Belongs {

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use mcpproxy_core::settings::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+use super::allowance::Excess;
 use super::diagnosis;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
+use super::lines::{Line, Lines};
 use super::log::ServerLog;
 use super::notices::Notices;
 use super::orphans::Note;
@@ -55,8 +57,10 @@ const INHERITED_STARTS: [&str; 2] = ["LC_", "XDG_"];
 /// Time for a process to exit after each request to do so.
 const PATIENCE: Duration = Duration::from_millis(1000);
 const STDERR_LINE_MAX: usize = 8 * 1024;
-/// Bytes kept of the start and end of an oversized message, to find the call it belongs to.
-const TRACE_BYTES: usize = 256;
+/// An oversized message must end within this time and these bytes after the limit. Otherwise it has no end, and the server
+/// is restarted.
+const SKIP_TIME: Duration = Duration::from_secs(10);
+const SKIP_MAX_BYTES: usize = 256 * 1024 * 1024;
 
 pub(crate) struct Program<'a> {
     pub(crate) command: &'a str,
@@ -177,10 +181,16 @@ fn spawn_error(program: &Program<'_>, error: &std::io::Error) -> UpstreamError {
 }
 
 async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: Arc<ServerLog>) {
-    let mut lines = Lines::new(stdout, limit);
+    let mut lines = Lines::new(stdout, limit, SKIP_MAX_BYTES);
     let mut has_noise = false;
+    let mut skip_until = Instant::now();
     loop {
-        match lines.next().await {
+        let next = if lines.is_skipping() {
+            tokio::time::timeout_at(skip_until, lines.next()).await.unwrap_or(Some(Line::Endless))
+        } else {
+            lines.next().await
+        };
+        match next {
             Some(Line::Whole(bytes)) => {
                 let understood = match message::read_server(&bytes) {
                     Ok(text) => line.incoming(text).await.is_ok(),
@@ -192,7 +202,15 @@ async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: 
                     log.line(&bytes);
                 }
             }
-            Some(Line::TooLong { head, tail }) => line.oversized(&head, &tail, limit),
+            Some(Line::Overflows { head }) => {
+                skip_until = Instant::now() + SKIP_TIME;
+                line.overflows(&head, limit);
+            }
+            Some(Line::TooLong { tail }) => line.oversized(&tail, limit),
+            Some(Line::Endless) => {
+                line.end(&UpstreamError::Excess(Excess::Endless(limit)));
+                break;
+            }
             None => break,
         }
     }
@@ -200,69 +218,15 @@ async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: 
 }
 
 async fn read_stderr(stderr: ChildStderr, log: Arc<ServerLog>) {
-    let mut lines = Lines::new(stderr, STDERR_LINE_MAX);
+    // A line without end does no harm here, because nobody waits for what follows it.
+    let mut lines = Lines::new(stderr, STDERR_LINE_MAX, usize::MAX);
     while let Some(line) = lines.next().await {
         match line {
             Line::Whole(bytes) => log.line(&bytes),
-            Line::TooLong { head, .. } => log.line(&head),
+            Line::Overflows { head } => log.line(&head),
+            Line::TooLong { .. } | Line::Endless => {}
         }
     }
-}
-
-enum Line {
-    Whole(Vec<u8>),
-    TooLong { head: Vec<u8>, tail: Vec<u8> },
-}
-
-/// Reads the lines of a stream, each within the size limit.
-struct Lines<R> {
-    reader: BufReader<R>,
-    limit: usize,
-}
-
-impl<R: AsyncRead + Unpin> Lines<R> {
-    fn new(stream: R, limit: usize) -> Self {
-        Self { reader: BufReader::with_capacity(64 * 1024, stream), limit }
-    }
-
-    async fn next(&mut self) -> Option<Line> {
-        let mut bytes = Vec::new();
-        let mut overflow: Option<(Vec<u8>, Vec<u8>)> = None;
-        loop {
-            let chunk = self.reader.fill_buf().await.ok()?;
-            if chunk.is_empty() {
-                // An incomplete line at the end is dropped.
-                return None;
-            }
-            let newline = memchr::memchr(b'\n', chunk);
-            let part = chunk.get(..newline.unwrap_or(chunk.len())).unwrap_or_default();
-            match &mut overflow {
-                None if bytes.len() + part.len() > self.limit => {
-                    bytes.extend_from_slice(part);
-                    let head = bytes.get(..TRACE_BYTES).unwrap_or(&bytes).to_vec();
-                    overflow = Some((head, last(&bytes).to_vec()));
-                    bytes = Vec::new();
-                }
-                None => bytes.extend_from_slice(part),
-                Some((_, tail)) => {
-                    tail.extend_from_slice(part);
-                    *tail = last(tail).to_vec();
-                }
-            }
-            let used = newline.map_or(chunk.len(), |at| at + 1);
-            self.reader.consume(used);
-            if newline.is_some() {
-                return Some(match overflow {
-                    None => Line::Whole(bytes),
-                    Some((head, tail)) => Line::TooLong { head, tail },
-                });
-            }
-        }
-    }
-}
-
-fn last(bytes: &[u8]) -> &[u8] {
-    bytes.get(bytes.len().saturating_sub(TRACE_BYTES)..).unwrap_or(bytes)
 }
 
 #[cfg(test)]
@@ -279,21 +243,5 @@ mod tests {
         {
             assert!(!is_inherited(name), "{name}");
         }
-    }
-
-    #[tokio::test]
-    async fn long_lines_leave_a_trace_only() {
-        let text = format!("short\n{{\"id\":7,{}\"z\":1}}\nend\nhalf", "x".repeat(200_000));
-        let mut lines = Lines::new(text.as_bytes(), 1000);
-        assert!(matches!(lines.next().await, Some(Line::Whole(bytes)) if bytes == b"short"));
-        match lines.next().await {
-            Some(Line::TooLong { head, tail }) => {
-                assert!(head.starts_with(b"{\"id\":7,") && head.len() == TRACE_BYTES);
-                assert!(tail.ends_with(b"\"z\":1}") && tail.len() == TRACE_BYTES);
-            }
-            _ => panic!("expected a line that is too long"),
-        }
-        assert!(matches!(lines.next().await, Some(Line::Whole(bytes)) if bytes == b"end"));
-        assert!(lines.next().await.is_none());
     }
 }

@@ -54,6 +54,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const GOOD_RUN: Duration = Duration::from_secs(60);
 /// Shortest time between two reads of a list that a server keeps changing.
 const RELOAD_PAUSE: Duration = Duration::from_millis(100);
+/// The pause is at least this many times as long as the read. So a server with a long list that it keeps changing takes
+/// a fraction of one core.
+const RELOAD_SHARE: u32 = 4;
 
 /// Timeout of a read of the tools on the interval. Other servers wait for their turn meanwhile.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -217,7 +220,7 @@ async fn live(
             }
             () = connection.ended().cancelled() => return match &connection.link {
                 Link::Http(link) if link.lost_session() => End::Restart,
-                Link::Http(_) | Link::Duplex(_) => End::Failed(UpstreamError::Closed),
+                Link::Http(_) | Link::Duplex(_) => End::Failed(connection.end_reason()),
             },
         };
         if let Err(error) = take_notice(server, connection, notice, watch).await {
@@ -270,6 +273,7 @@ async fn take_notice(
     watch: &dyn Watch,
 ) -> Result<(), UpstreamError> {
     let mut offers = Offers::clone(&server.offers());
+    let began = Instant::now();
     let limit = server.settings.connect_timeout;
     let late = |_| UpstreamError::Timeout(limit);
     let change = match notice {
@@ -292,7 +296,7 @@ async fn take_notice(
     };
     server.set_offers(offers);
     watch.changed(server, change);
-    tokio::time::sleep(RELOAD_PAUSE).await;
+    tokio::time::sleep(RELOAD_PAUSE.max(began.elapsed() * RELOAD_SHARE)).await;
     Ok(())
 }
 

@@ -25,6 +25,7 @@ mod crashes;
 mod crowd;
 mod direct;
 mod dry_runs;
+mod floods;
 mod framing;
 mod grants;
 mod http_servers;

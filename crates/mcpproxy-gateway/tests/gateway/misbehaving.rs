@@ -78,7 +78,7 @@ async fn a_list_without_end_is_cut() {
     let rig = Rig::start(settings([misbehaving("fx", &["--endless-list"], None)])).await;
     let status = rig.server("fx");
     assert_eq!((status.state, status.tools), (StateName::Ready, 100));
-    let cut = ("…".to_owned(), "the list has no end; it was cut at 10000 tools or 100 pages".to_owned());
+    let cut = ("…".to_owned(), "the list is too long; it was cut at 10000 tools, 32 MiB or 100 pages".to_owned());
     assert_eq!(status.hidden_tools, [cut]);
 }
 

@@ -1,5 +1,6 @@
 //! A stdio MCP server that misbehaves as its options say, to test gateways and clients against.
 
+mod flood;
 mod options;
 mod output;
 mod tools;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::flood::Flood;
 use crate::options::Options;
 use crate::output::Output;
 
@@ -157,6 +159,15 @@ impl Server {
             "hang" if self.options.hang => return Ok(None),
             "hang" => "not this time".to_owned(),
             "crash" => return Ok(Some(ExitCode::FAILURE)),
+            "flood" if self.options.floods => {
+                let kind = serde_json::from_str::<Value>(arguments).unwrap_or_default();
+                let Some(flood) = kind.get("kind").and_then(Value::as_str).and_then(Flood::parse) else {
+                    self.error(id, -32602, "`kind` must be `requests`, `messages`, `bytes`, `lists` or `line`")?;
+                    return Ok(None);
+                };
+                flood.run(id)?;
+                return Ok(Some(ExitCode::FAILURE));
+            }
             "good" | "extra" => "done".to_owned(),
             unknown => {
                 self.error(id, -32602, &format!("unknown tool: {unknown}"))?;

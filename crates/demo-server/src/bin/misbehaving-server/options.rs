@@ -30,6 +30,12 @@ pub(crate) struct Options {
     /// Sends every answer twice.
     pub(crate) duplicate_ids: bool,
     pub(crate) list_changed_every_ms: Option<u64>,
+    /// Offers the tool `flood`, which sends messages without end.
+    pub(crate) floods: bool,
+    /// Lists this many more tools, all on one page.
+    pub(crate) more_tools: u64,
+    /// Size of the description of each of these tools.
+    pub(crate) description_bytes: usize,
 }
 
 impl Options {
@@ -56,6 +62,11 @@ impl Options {
                 "--ignore-term" => options.ignore_term = true,
                 "--duplicate-ids" => options.duplicate_ids = true,
                 "--list-changed-every" => options.list_changed_every_ms = Some(number()?),
+                "--floods" => options.floods = true,
+                "--more-tools" => options.more_tools = number()?,
+                "--description" => {
+                    options.description_bytes = usize::try_from(number()?).map_err(|error| error.to_string())?;
+                }
                 unknown => return Err(format!("unknown switch `{unknown}`")),
             }
         }

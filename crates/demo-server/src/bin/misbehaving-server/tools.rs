@@ -24,6 +24,11 @@ pub(crate) fn list(options: &Options, cursor: Option<&str>, changes: u64) -> Val
     if changes % 2 == 1 {
         tools.push(tool("extra", "Comes and goes.", true));
     }
+    if options.floods {
+        tools.push(tool("flood", "Sends messages without end.", true));
+    }
+    let description = "x".repeat(options.description_bytes);
+    tools.extend((0..options.more_tools).map(|number| tool(&format!("more_{number}"), &description, true)));
     json!({ "tools": tools })
 }
 
