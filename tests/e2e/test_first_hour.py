@@ -193,8 +193,8 @@ def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write
 
 
 def test_stopping_says_what_happens_to_a_running_call(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path, {"mcpServers": {"fx": peers.misbehaving("--hang")}})
-    said = "Stopping. 1 call is running. The gateway no longer waits for it, so its result may be lost."
+    gateway = Gateway(tmp_path, {"mcpServers": {"fx": peers.misbehaving("--hang")}, "shutdown_grace": "1s"})
+    said = "Stopping. 1 call is running. The gateway waits up to 1 s for it."
     with ThreadPoolExecutor(1) as pool:
         with gateway:
             running = pool.submit(call, Wire(gateway.mcp, gateway.token, MODERN), "fx:hang")

@@ -86,6 +86,8 @@ pub struct Settings {
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
     pub listen: SocketAddr,
+    /// The time that a stopping gateway waits for running calls.
+    pub shutdown_grace: Duration,
     /// Offers `/mcp/s/NAME` and `/mcp/direct` beside `/mcp`.
     pub direct_mode: bool,
     /// Treats clients on this machine without a token as a read-only agent.
@@ -250,6 +252,7 @@ impl Default for Settings {
             activity: ActivitySettings::default(),
             approvals: ApprovalSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            shutdown_grace: Duration::from_secs(10),
             direct_mode: true,
             allow_anonymous_loopback: false,
             tls_terminated_by_proxy: false,
@@ -360,6 +363,9 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
         listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),
+        shutdown_grace: reader
+            .parsed_of(fields, "shutdown_grace", amount::parse_wait)
+            .unwrap_or(default.shutdown_grace),
         direct_mode: reader.boolean_of(fields, "direct_mode").unwrap_or(default.direct_mode),
         allow_anonymous_loopback: reader.boolean_of(fields, "allow_anonymous_loopback").unwrap_or(false),
         tls_terminated_by_proxy: reader.boolean_of(fields, "tls_terminated_by_proxy").unwrap_or(false),

@@ -9,6 +9,7 @@ mod what_if;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
 use mcpproxy_core::{ServerName, Untrusted};
@@ -33,6 +34,9 @@ use what_if::Replays;
 pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use tools::{ExplainError, Reasons, SearchResults};
 pub use what_if::{ReplayError, WhatIf};
+
+/// Time for calls to end whose servers were stopped, and for their answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// A handle on the running gateway. Clones refer to the same gateway.
 #[derive(Clone)]
@@ -263,10 +267,36 @@ impl Gateway {
         self.state.sharing.subscribe()
     }
 
-    /// Ends sessions and servers, then finishes the log and closes the store.
+    /// Returns how long a stopping gateway waits for calls that are running.
+    pub fn shutdown_grace(&self) -> Duration {
+        self.state.snapshot.load().settings.shutdown_grace
+    }
+
+    /// Waits until every request of an agent is answered. Ends what would not end by itself: streams on which agents
+    /// only listen, and calls that wait for a user or for the retry of a stateless client.
+    pub async fn drain(&self) {
+        self.state.stopping.cancel();
+        self.state.parked.end_all();
+        self.state.in_progress.none().await;
+    }
+
+    /// Stops everything in order: servers, answers, log, store. Does not wait for running calls; see [`Self::drain`].
     pub async fn stop(&self) {
+        self.stop_servers().await;
+        self.finish().await;
+    }
+
+    /// Stops the servers. A call that still runs fails, and gets a moment to be recorded and answered.
+    pub async fn stop_servers(&self) {
         self.state.stopping.cancel();
         self.servers.stop_all().await;
+        let _late = tokio::time::timeout(LAST_ANSWERS, self.drain()).await;
+    }
+
+    /// Finishes the log and closes the store. The caller must have closed all connections of agents: an answer that
+    /// leaves the gateway after this would have no outcome in the log.
+    pub async fn finish(&self) {
+        self.state.silent.cancel();
         if let Err(error) = self.state.ledger.finish().await {
             tracing::error!(%error, "could not write the end of the activity log");
         }

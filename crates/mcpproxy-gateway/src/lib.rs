@@ -14,7 +14,7 @@
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners |
-//! | `sensitive`, `headers`, `event_stream`, `events`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
+//! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
 
 mod agents;
 mod answer;
@@ -27,6 +27,7 @@ mod event_stream;
 mod events;
 mod gateway;
 mod headers;
+mod in_progress;
 mod message;
 mod offload;
 mod protocol;

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache};
 use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
+use crate::in_progress::InProgress;
 use crate::snapshot::Snapshot;
 
 /// Longest wait of a call for a server that is being reached for the first time.
@@ -41,6 +42,10 @@ pub(crate) struct SharedState {
     pub(crate) sharing: watch::Sender<usize>,
     /// Cancelled when the gateway stops. Ends the streams on which agents only listen.
     pub(crate) stopping: CancellationToken,
+    /// Requests of agents, and answers that are not written yet.
+    pub(crate) in_progress: InProgress,
+    /// Cancelled before the log closes. From then on, no agent gets an answer.
+    pub(crate) silent: CancellationToken,
     news: ServerNews,
 }
 
@@ -66,6 +71,8 @@ impl SharedState {
             events: Events::default(),
             sharing: watch::channel(0).0,
             stopping: CancellationToken::new(),
+            in_progress: InProgress::default(),
+            silent: CancellationToken::new(),
             news: ServerNews::default(),
             approvals,
             store,

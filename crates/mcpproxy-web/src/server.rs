@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 use crate::App;
 
@@ -26,6 +27,8 @@ pub struct HttpServer {
     listeners: Listeners,
     app: App,
     connections: GracefulShutdown,
+    /// Cancelled to close all connections at once.
+    cut: CancellationToken,
 }
 
 /// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
@@ -53,7 +56,7 @@ impl Listeners {
 
 impl HttpServer {
     pub fn new(listeners: Listeners, app: App) -> Self {
-        Self { listeners, app, connections: GracefulShutdown::new() }
+        Self { listeners, app, connections: GracefulShutdown::new(), cut: CancellationToken::new() }
     }
 
     /// Serves until dropped.
@@ -68,6 +71,11 @@ impl HttpServer {
                 }
             }
         }
+    }
+
+    /// Returns a token that closes all connections at once, also those that are being answered.
+    pub fn cut(&self) -> CancellationToken {
+        self.cut.clone()
     }
 
     /// Closes idle connections and waits for the answers of all others.
@@ -86,8 +94,13 @@ impl HttpServer {
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.app.clone()));
         let connection = self.connections.watch(connection);
+        let cut = self.cut.clone();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let ended = tokio::select! {
+                ended = connection => ended,
+                () = cut.cancelled() => return,
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             }
         });

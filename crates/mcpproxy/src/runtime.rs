@@ -12,8 +12,9 @@
 //!    gateway.
 //!
 //! [`Runtime::run_until`] then serves requests and reloads changed files until a signal arrives or the client of
-//! `stdio` disconnects. It stops in order: end open streams, finish answers, stop servers and write the last records.
-//! The lock is released last, so that the next gateway finds everything closed.
+//! `stdio` disconnects. It stops in order: end open streams, wait up to `shutdown_grace` for running calls, stop the
+//! servers, close the connections of agents, and only then finish the log. So every call that was answered has its outcome
+//! on disk. The lock is released last, so that the next gateway finds everything closed.
 //!
 //! This is the only place that knows the gateway, the store and the web application together. They get each other as
 //! values, without global state, so that a test can start several gateways in one process.
@@ -54,8 +55,10 @@ pub(crate) use self::banner::banner;
 pub(crate) use self::end_signal::EndSignal;
 pub(crate) use self::listen::Listen;
 
-/// Longer than the time that servers get to stop, and shorter than what service managers wait.
-const STOP_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time to write the last records, on a disk that may be slow or gone.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(8);
+/// Time to close connections whose last answer is being written.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time for the log to accept a record. After that, the call is refused. A disk that other programs keep busy may need
 /// more than a second.
@@ -170,11 +173,29 @@ impl Runtime {
             () = parts => std::future::pending().await,
         };
         self.stopping.cancel();
-        let stop = async { tokio::join!(self.server.finish(), self.gateway.stop()) };
-        if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
-            tracing::warn!("stopped before everything was closed");
-        }
+        stop(self.server, &self.gateway).await;
         ended
+    }
+}
+
+/// Stops everything in order. The log closes when no answer can leave any more.
+async fn stop(server: HttpServer, gateway: &Gateway) {
+    let (cut, closed) = (server.cut(), CancellationToken::new());
+    let all_closed = closed.clone();
+    tokio::spawn(async move {
+        server.finish().await;
+        all_closed.cancel();
+    });
+    let grace = gateway.shutdown_grace();
+    let drained = async { tokio::join!(closed.cancelled(), gateway.drain()) };
+    if tokio::time::timeout(grace, drained).await.is_err() {
+        tracing::warn!("some calls did not end within `shutdown_grace`, so their servers are stopped now");
+    }
+    gateway.stop_servers().await;
+    let _late = tokio::time::timeout(CLOSE_TIMEOUT, closed.cancelled()).await;
+    cut.cancel();
+    if tokio::time::timeout(FINISH_TIMEOUT, gateway.finish()).await.is_err() {
+        tracing::warn!("stopped before the log was complete");
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads how long a call waits for an approval: `45s`, or `0s` for not at all.
+/// Reads how long a call waits for an approval, or a stopping gateway for calls: `45s`, or `0s` for not at all.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     parse_within(text, (Duration::ZERO, "0s"), (10 * MINUTE, "10m"))
 }

@@ -54,6 +54,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         activity,
         approvals,
         listen,
+        shutdown_grace,
         direct_mode,
         allow_anonymous_loopback,
         tls_terminated_by_proxy,
@@ -79,6 +80,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("activity", old.activity != *activity),
         ("approvals", old.approvals != *approvals),
         ("listen", old.listen != *listen),
+        ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
         ("allowed_hosts", old.allowed_hosts != *allowed_hosts),
         ("allowed_origins", old.allowed_origins != *allowed_origins),
@@ -185,6 +187,7 @@ mod tests {
         );
         check(|new| new.contracts.unclassified = Unclassified::Deny, "contracts.unclassified allow → deny");
         check(|new| new.direct_mode = false, "direct_mode true → false");
+        check(|new| new.shutdown_grace *= 2, "shutdown_grace");
         check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");
         check(
             |new| {

@@ -14,6 +14,7 @@ pub(super) const TOP: Keys = Keys {
         "activity",
         "approvals",
         "listen",
+        "shutdown_grace",
         "direct_mode",
         "allow_anonymous_loopback",
         "tls_terminated_by_proxy",

@@ -45,6 +45,11 @@ pub fn schema() -> Value {
                 "default": default.listen.to_string(),
                 "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
             },
+            "shutdown_grace": {
+                "$ref": "#/$defs/duration",
+                "default": seconds(default.shutdown_grace),
+                "description": "The time that the gateway waits for running calls when it stops, from \"0s\" to \"10m\". After that it stops the servers. Give your service manager at least 20 seconds more before it kills the gateway."
+            },
             "direct_mode": {
                 "type": "boolean",
                 "default": default.direct_mode,

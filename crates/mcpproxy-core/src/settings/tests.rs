@@ -160,6 +160,7 @@ fn a_pasted_file() {
             },
         },
         listen: "0.0.0.0:9090".parse().unwrap(),
+        shutdown_grace: std::time::Duration::from_secs(10),
         direct_mode: true,
         allow_anonymous_loopback: false,
         tls_terminated_by_proxy: true,

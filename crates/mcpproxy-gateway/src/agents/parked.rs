@@ -84,6 +84,12 @@ impl Parked {
         Some(waiting.in_flight)
     }
 
+    /// Ends all parked calls. Each is carried to its end in the background and recorded.
+    pub(crate) fn end_all(&self) {
+        let ended = std::mem::take(&mut *self.table());
+        drop(ended);
+    }
+
     /// Returns true if a request claims to be the retry of a parked call.
     pub(crate) fn is_retry(params: &Members<'_>) -> bool {
         field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX.as_str()))

@@ -80,7 +80,9 @@ pub(crate) fn begin(
     let identity = Arc::clone(&agent.identity);
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
     let (state, token) = (Arc::clone(state), cancel.clone());
+    let working = state.in_progress.begin();
     let work = async move {
+        let _working = working;
         let reply = answer(&state, &agent, &request, &channel, &token).await;
         reply.map(|result| dress(result, agent.era))
     };

@@ -19,6 +19,7 @@ use crate::agents::{
     Topics, subject,
 };
 use crate::gateway::Gateway;
+use crate::in_progress::Working;
 use crate::message::{self, INVALID_REQUEST, Message, RpcError, id_of, member};
 use crate::protocol::Era;
 
@@ -55,13 +56,20 @@ async fn run(
     reader: Box<dyn AsyncRead + Unpin + Send>,
     mut writer: Box<dyn AsyncWrite + Unpin + Send>,
 ) -> std::io::Result<()> {
-    let (out, mut lines) = mpsc::channel::<String>(64);
+    let (out, mut lines) = mpsc::channel::<Outgoing>(64);
+    let silent = gateway.state.silent.clone();
     let writing = tokio::spawn(async move {
-        while let Some(text) = lines.recv().await {
-            let line = format!("{}\n", message::one_line(&text));
-            if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
-                break;
+        let write = async {
+            while let Some(Outgoing { text, _working }) = lines.recv().await {
+                let line = format!("{}\n", message::one_line(&text));
+                if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
+                    break;
+                }
             }
+        };
+        tokio::select! {
+            () = write => {}
+            () = silent.cancelled() => {}
         }
     });
     let agent = Arc::new(agent);
@@ -116,11 +124,17 @@ fn needs_all_servers(request: &AgentRequest) -> bool {
     }
 }
 
+/// A message on its way to the agent. A stopping gateway waits until it is written.
+struct Outgoing {
+    text: String,
+    _working: Working,
+}
+
 struct Line {
     began: Instant,
     gateway: Gateway,
     agent: Arc<Agent>,
-    out: mpsc::Sender<String>,
+    out: mpsc::Sender<Outgoing>,
     /// After an `initialize`.
     session: Mutex<Option<Arc<Session>>>,
     /// Tracks open requests, also before and without a handshake.
@@ -228,8 +242,10 @@ impl Line {
     fn follow(self: &Arc<Self>, id: &str, mut in_flight: InFlight, subject: Option<String>, needs_all: bool) {
         let (line, id) = (Arc::clone(self), id.to_owned());
         let _noted: OpenRequest = self.requests.begin(&id, in_flight.cancel_token());
+        // Until the answer is on its way, which then counts itself.
+        let working = self.gateway.state.in_progress.begin();
         tokio::spawn(async move {
-            let _noted = _noted;
+            let (_noted, _working) = (_noted, working);
             if needs_all && !line.gateway.is_ready() {
                 // The gateway started with the agent, so the first search may come before the servers are connected.
                 let _late = tokio::time::timeout_at(line.began + FIRST_WAIT, line.gateway.ready()).await;
@@ -267,11 +283,11 @@ impl Line {
     }
 
     fn pass_on(self: &Arc<Self>, mut receive: mpsc::Receiver<String>) {
-        let out = self.out.downgrade();
+        let (out, in_progress) = (self.out.downgrade(), self.gateway.state.in_progress.clone());
         tokio::spawn(async move {
             while let Some(text) = receive.recv().await {
                 let Some(out) = out.upgrade() else { return };
-                let _gone = out.send(text).await;
+                let _gone = out.send(Outgoing { text, _working: in_progress.begin() }).await;
             }
         });
     }
@@ -281,7 +297,8 @@ impl Line {
     }
 
     async fn say(&self, text: String) {
-        let _gone = self.out.send(text).await;
+        let outgoing = Outgoing { text, _working: self.gateway.state.in_progress.begin() };
+        let _gone = self.out.send(outgoing).await;
     }
 
     fn session(&self) -> Option<Arc<Session>> {

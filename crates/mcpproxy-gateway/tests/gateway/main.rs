@@ -42,6 +42,7 @@ mod resources;
 mod rig;
 mod scope;
 mod sessions;
+mod stopping;
 mod unasked;
 mod welcome;
 mod what_if;

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 use mcpproxy_core::settings::parse_listen;
@@ -46,7 +47,8 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
             () = end.next() => {}
             () = notices => {}
         }
-        if let Some(text) = stopping(gateway.running_calls(), std::io::stderr().is_terminal()) {
+        if let Some(text) = stopping(gateway.running_calls(), gateway.shutdown_grace(), std::io::stderr().is_terminal())
+        {
             tell(&text);
         }
     };
@@ -65,15 +67,16 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
 }
 
 /// Says what happens to calls that servers are running, and to a person how to stop at once.
-fn stopping(calls: usize, has_terminal: bool) -> Option<String> {
+fn stopping(calls: usize, grace: Duration, has_terminal: bool) -> Option<String> {
+    let grace = grace.as_secs_f64();
     let calls = match calls {
         0 => String::new(),
-        1 => " 1 call is running. The gateway no longer waits for it, so its result may be lost. `mcpproxy activity list` \
-              shows how it ended."
-            .to_owned(),
+        1 => format!(
+            " 1 call is running. The gateway waits up to {grace} s for it. `mcpproxy activity list` shows how it ended."
+        ),
         count => format!(
-            " {count} calls are running. The gateway no longer waits for them, so their results may be lost. `mcpproxy \
-             activity list` shows how they ended."
+            " {count} calls are running. The gateway waits up to {grace} s for them. `mcpproxy activity list` shows how \
+             they ended."
         ),
     };
     let again = if has_terminal { " Press Ctrl-C again to stop at once." } else { "" };

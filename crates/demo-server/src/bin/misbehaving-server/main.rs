@@ -168,6 +168,17 @@ impl Server {
                 flood.run(id)?;
                 return Ok(Some(ExitCode::FAILURE));
             }
+            "slow" => {
+                // Calls run side by side, so one does not delay the next.
+                let (output, id, delay) = (self.output.clone(), id.to_owned(), self.options.delay);
+                std::thread::spawn(move || {
+                    std::thread::sleep(delay);
+                    let result = json!({ "content": [{ "type": "text", "text": "done" }], "isError": false });
+                    // Fails if the client has closed the pipe, and then nobody waits.
+                    let _closed = output.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+                });
+                return Ok(None);
+            }
             "good" | "extra" => "done".to_owned(),
             unknown => {
                 self.error(id, -32602, &format!("unknown tool: {unknown}"))?;

@@ -30,6 +30,8 @@ pub(crate) struct Options {
     /// Sends every answer twice.
     pub(crate) duplicate_ids: bool,
     pub(crate) list_changed_every_ms: Option<u64>,
+    /// Offers the tool `slow`, which answers after this time.
+    pub(crate) delay: Duration,
     /// Offers the tool `flood`, which sends messages without end.
     pub(crate) floods: bool,
     /// Lists this many more tools, all on one page.
@@ -62,6 +64,7 @@ impl Options {
                 "--ignore-term" => options.ignore_term = true,
                 "--duplicate-ids" => options.duplicate_ids = true,
                 "--list-changed-every" => options.list_changed_every_ms = Some(number()?),
+                "--delay" => options.delay = Duration::from_millis(number()?),
                 "--floods" => options.floods = true,
                 "--more-tools" => options.more_tools = number()?,
                 "--description" => {

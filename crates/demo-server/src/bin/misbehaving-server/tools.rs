@@ -24,6 +24,9 @@ pub(crate) fn list(options: &Options, cursor: Option<&str>, changes: u64) -> Val
     if changes % 2 == 1 {
         tools.push(tool("extra", "Comes and goes.", true));
     }
+    if !options.delay.is_zero() {
+        tools.push(tool("slow", "Answers after a while.", true));
+    }
     if options.floods {
         tools.push(tool("flood", "Sends messages without end.", true));
     }
