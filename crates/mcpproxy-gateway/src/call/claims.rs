@@ -45,7 +45,7 @@ const NOT_FOR_REPEATS: &str = "not_for_repeats";
 /// another replica, so they poll instead of waking up for every write.
 const POLL_FIRST: Duration = Duration::from_millis(5);
 const POLL_MAX: Duration = Duration::from_millis(200);
-/// Time that a repeat waits beyond the timeout of the first call.
+/// Time that a repeat waits beyond the timeout of the first call, which counts from the start of that call.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A call with an idempotency key.
@@ -216,7 +216,7 @@ pub(super) async fn first_call(
             let (tool, record) = (tool.name.to_string(), Some(found.record));
             return Ok(FirstCall::Released(Some(Step::DropClaim { agent, tool, key, record })));
         }
-        if is_lost(&found) || Instant::now() >= until {
+        if is_lost(&found) || Instant::now() >= until || now_ms() >= gives_up_ms(found.expires_ms, claim.ttl, timeout) {
             let first = if found.answer.is_some() { FirstOutcome::Failed } else { FirstOutcome::Lost };
             let (tool, record) = (tool.name.clone(), found.record.to_string());
             return Ok(FirstCall::Refused(Denial::OutcomeUnknown { tool, record, first }));
@@ -293,6 +293,15 @@ pub(super) async fn nothing_to_share(
     failed(&tool.name, &error, record)
 }
 
+/// Returns the time until which repeats wait for the first call. It counts from the start of that call, not from that of
+/// the repeat: otherwise every repeat of a call that was lost would wait for the whole timeout again.
+fn gives_up_ms(expires_ms: i64, ttl: Duration, timeout: Duration) -> i64 {
+    let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    // `claim_step` made the time of expiry from the start.
+    let started_ms = expires_ms.saturating_sub(ms(ttl));
+    started_ms.saturating_add(ms(timeout + GRACE))
+}
+
 /// Checks for a call that ended without an answer for repeats, so that its outcome is unknown to them.
 fn is_lost(found: &StoredClaim) -> bool {
     !found.answer.as_deref().is_some_and(is_for_repeats) && found.status != Status::Started
@@ -333,4 +342,18 @@ fn replayed(answer: &str, record: Option<RecordId>, first: RecordId) -> Reply {
     let mark = [(REPLAYED_KEY, "true".to_owned()), (FIRST_KEY, quote(&first.to_string()))];
     let own: Vec<(&str, String)> = own.chain(mark).collect();
     Ok(with_own_meta(result, record.unwrap_or(first), &[], &own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeat_waits_from_the_start_of_the_first_call() {
+        let (ttl, timeout) = (Duration::from_secs(24 * 3600), Duration::from_secs(60));
+        let started_ms = 1_000_000;
+        let expires_ms = started_ms + 24 * 3600 * 1000;
+        assert_eq!(gives_up_ms(expires_ms, ttl, timeout), started_ms + 65_000);
+        assert_eq!(gives_up_ms(i64::MAX, Duration::MAX, Duration::ZERO), 5_000);
+    }
 }

@@ -116,7 +116,14 @@ impl Client {
                 Ok(Err(mut failed)) => match failed.take_message() {
                     // The server closed an idle connection before the request was written, so another one will do.
                     Some(unsent) if !is_fresh => request = unsent,
-                    _ => return Err(UpstreamError::Http(format!("the request failed: {}", cause(failed.error())))),
+                    // Not a byte of it was written.
+                    Some(_) => {
+                        return Err(UpstreamError::Unreachable(format!(
+                            "the server closed the connection: {}",
+                            cause(failed.error())
+                        )));
+                    }
+                    None => return Err(UpstreamError::Http(format!("the request failed: {}", cause(failed.error())))),
                 },
                 Err(error) => return Err(error),
             }

@@ -139,7 +139,7 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
             let capabilities = kept_capabilities(member(&result, "capabilities"));
             Ok(Some(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities }))
         }
-        Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed)) => Err(error),
+        Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed | UpstreamError::Unsent)) => Err(error),
         Ok(_) | Err(_) => Ok(None),
     }
 }

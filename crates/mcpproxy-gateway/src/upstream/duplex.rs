@@ -1,7 +1,7 @@
 //! A connection on which both sides send at any time: standard input and output, or the old HTTP with SSE.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use mcpproxy_core::json::string_value;
@@ -53,7 +53,11 @@ impl Duplex {
         text: String,
         channel: Option<AgentChannel>,
     ) -> Result<Reply, UpstreamError> {
-        let answered: Answered = self.pending.open(id, channel)?;
+        // A call on a connection that has ended was never sent, and must not look as if it was. During the handshake the
+        // reason itself matters.
+        let is_call = channel.is_some();
+        let answered: Answered =
+            self.pending.open(id, channel).map_err(|reason| if is_call { UpstreamError::Unsent } else { reason })?;
         let mut guard = Abandon { line: Some(Arc::clone(self)), id };
         if let Err(error) = self.send(text).await {
             guard.line = None;
@@ -66,22 +70,34 @@ impl Duplex {
     }
 
     pub(crate) async fn send(&self, text: String) -> Result<(), UpstreamError> {
-        match &self.outlet {
+        let sent = match &self.outlet {
             Outlet::Stdin(stdin) => {
                 let mut text = message::into_one_line(text);
                 text.push('\n');
+                let has_begun = AtomicBool::new(false);
                 let write = async {
                     let stdin = Arc::clone(stdin).lock_owned().await;
-                    LineOut { stdin: Some(stdin), text: text.into_bytes(), at: 0, ended: &self.ended }.write().await
+                    let (text, ended, has_begun) = (text.into_bytes(), &self.ended, &has_begun);
+                    LineOut { stdin: Some(stdin), text, at: 0, ended, has_begun }.write().await
                 };
                 // A server that stops reading must not block calls for longer than it lives.
-                tokio::select! {
+                let written = tokio::select! {
                     written = write => written,
                     () = self.ended.cancelled() => Err(UpstreamError::Closed),
+                };
+                if written.is_err() && !has_begun.load(Ordering::Relaxed) {
+                    Err(UpstreamError::Unsent)
+                } else {
+                    written
                 }
             }
             Outlet::Post(poster) => poster.post(text).await,
+        };
+        if let Err(UpstreamError::Unsent) = &sent {
+            // The server takes no messages any more. The supervisor should know at once.
+            self.end(&UpstreamError::Closed);
         }
+        sent
     }
 
     /// Closes the input of a child process, which asks it to exit.
@@ -244,6 +260,8 @@ struct LineOut<'a> {
     /// Number of bytes written so far.
     at: usize,
     ended: &'a CancellationToken,
+    /// Set as soon as the process may have read a part of the line.
+    has_begun: &'a AtomicBool,
 }
 
 impl LineOut<'_> {
@@ -253,7 +271,10 @@ impl LineOut<'_> {
         };
         while let Some(rest) = self.text.get(self.at..).filter(|rest| !rest.is_empty()) {
             match stdin.write(rest).await {
-                Ok(written) if written > 0 => self.at += written,
+                Ok(written) if written > 0 => {
+                    self.at += written;
+                    self.has_begun.store(true, Ordering::Relaxed);
+                }
                 Ok(_) | Err(_) => {
                     // The process does not read any more, so there is nothing to finish.
                     self.text.clear();

@@ -38,6 +38,9 @@ pub(crate) enum UpstreamError {
     Misconfigured(String),
     #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
+    /// The connection had ended before the request was written, so the server never saw it.
+    #[error("the connection was lost before the request was sent")]
+    Unsent,
     /// The gateway disconnected the server, because it exceeded a limit.
     #[error("the server was disconnected: {0}")]
     Excess(Excess),
@@ -58,6 +61,7 @@ impl UpstreamError {
             | Self::Http(_)
             | Self::Unreachable(_)
             | Self::SessionLost
+            | Self::Unsent
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Misconfigured(_)
@@ -78,9 +82,12 @@ impl UpstreamError {
             Self::Exited(_) | Self::Closed | Self::Http(_) => {
                 "the connection was lost before the server responded".to_owned()
             }
-            Self::Spawn { .. } | Self::Unreachable(_) | Self::SessionLost | Self::Refused(_) | Self::Unavailable(_) => {
-                "the server is currently unavailable. Try again later".to_owned()
-            }
+            Self::Spawn { .. }
+            | Self::Unreachable(_)
+            | Self::SessionLost
+            | Self::Unsent
+            | Self::Refused(_)
+            | Self::Unavailable(_) => "the server is currently unavailable. Try again later".to_owned(),
             // The agent cannot repair that, and waiting does not either.
             Self::Misconfigured(_) => "the gateway does not start the server, because its settings have a mistake. \
                                        Repeating the call does not help. Tell the user to run `mcpproxy config check`, \
@@ -103,6 +110,7 @@ impl UpstreamError {
             Self::Spawn { .. }
             | Self::Unreachable(_)
             | Self::SessionLost
+            | Self::Unsent
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Misconfigured(_)

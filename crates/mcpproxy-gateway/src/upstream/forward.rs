@@ -10,7 +10,8 @@
 //!    `upstream_busy`, and the agent may safely retry.
 //! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is
 //!    unknown. The clock pauses while the agent's user answers a request of the server.
-//! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once.
+//! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once. The
+//!    same holds for a connection that ended before the request was written.
 //!
 //! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
 //! as it is. For an agent with a session, [`exchange`] asks its client and repeats the request with the answers, for at
@@ -139,6 +140,11 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
                 server.reconnected().await;
+                Box::pin(exchange(&*server.connection(passage.era).await?, &subject, passage)).await
+            }
+            // The connection ended while it was idle. The server never saw the request.
+            Err(UpstreamError::Unsent) => {
+                connection.ended().cancelled().await;
                 Box::pin(exchange(&*server.connection(passage.era).await?, &subject, passage)).await
             }
             answered => answered,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mcpproxy_core::settings::Secret;
 use url::Url;
 
@@ -32,7 +32,12 @@ impl Poster {
         let answer = self.client.send(Method::POST, &self.url, headers, text.into()).await?;
         let status = answer.status;
         answer.body(self.limit).await?;
-        if status.is_success() { Ok(()) } else { Err(status_error(status)) }
+        match status {
+            status if status.is_success() => Ok(()),
+            // The event stream is gone, and with it the endpoint. The server did not take the message.
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(UpstreamError::Unsent),
+            status => Err(status_error(status)),
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures::FutureExt as _;
 use mcpproxy_core::settings::ServerSettings;
 use mcpproxy_core::{Mistake, ServerName, Untrusted};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::reach_legacy;
@@ -17,6 +19,11 @@ use super::log::ServerLog;
 use super::offers::Offers;
 use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
+
+/// Shortest time between two attempts to connect that calls ask for.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Longest wait of a call for a server that is being connected again.
+const RETRY_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Server {
     pub(crate) settings: ServerSettings,
@@ -32,6 +39,12 @@ pub(crate) struct Server {
     connected: Notify,
     /// Wakes the supervisor from a backoff or a working connection, to restart the server.
     pub(super) restart: Notify,
+    /// Wakes the supervisor from a backoff, because a call needs the server.
+    pub(super) wanted: Notify,
+    /// Counts attempts to connect that have ended, and connections that were lost.
+    attempts: watch::Sender<u64>,
+    /// The start of the last attempt to connect.
+    attempted_at: Mutex<Option<Instant>>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -69,6 +82,9 @@ impl Server {
             was_tried: AtomicBool::new(!settings.enabled || settings.transport.mistakes().is_some()),
             connected: Notify::new(),
             restart: Notify::new(),
+            wanted: Notify::new(),
+            attempts: watch::channel(0).0,
+            attempted_at: Mutex::default(),
             stop: CancellationToken::new(),
             settings,
         }
@@ -135,13 +151,58 @@ impl Server {
 
     /// Returns the connection that suits an agent of this era.
     pub(super) async fn connection(&self, era: Era) -> Result<Arc<Connection>, UpstreamError> {
-        let Some(connection) = self.connection.load_full() else { return Err(self.unavailable()) };
+        let connection = match self.live_connection() {
+            Some(connection) => connection,
+            None => Box::pin(self.connect_again()).await.ok_or_else(|| self.unavailable())?,
+        };
         let may_have_twin =
             era == Era::Legacy && connection.era == Era::Modern && matches!(connection.link, Link::Http(_));
         if !may_have_twin {
             return Ok(connection);
         }
         Ok(Box::pin(self.twin_or(connection)).await)
+    }
+
+    /// Returns the connection, unless it has ended.
+    fn live_connection(&self) -> Option<Arc<Connection>> {
+        self.connection.load_full().filter(|connection| !connection.ended().is_cancelled())
+    }
+
+    /// Asks the supervisor to connect now instead of after its backoff, and waits for the result. Without an attempt in
+    /// the last second this is the next one. Otherwise the call fails at once, so that calls cannot start processes
+    /// faster than that.
+    async fn connect_again(&self) -> Option<Arc<Connection>> {
+        let mut attempts = self.attempts.subscribe();
+        let ended = async {
+            loop {
+                let name = self.state.lock().unwrap_or_else(PoisonError::into_inner).name;
+                if self.live_connection().is_some() {
+                    return;
+                }
+                match name {
+                    StateName::Disabled | StateName::Misconfigured => return,
+                    StateName::Waiting if !self.may_retry(Instant::now()) => return,
+                    StateName::Waiting => self.wanted.notify_one(),
+                    // The first attempt has a wait of its own, in `SharedState::snapshot_for`.
+                    StateName::Connecting | StateName::Ready if !self.was_tried() => return,
+                    StateName::Connecting | StateName::Ready => {}
+                }
+                if attempts.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            _late = tokio::time::timeout(RETRY_WAIT, ended) => {}
+            // The supervisor connects no more, and a stopping gateway waits for this call.
+            () = self.stop.cancelled() => {}
+        }
+        self.live_connection()
+    }
+
+    fn may_retry(&self, now: Instant) -> bool {
+        let attempted_at = *self.attempted_at.lock().unwrap_or_else(PoisonError::into_inner);
+        attempted_at.is_none_or(|at| now.saturating_duration_since(at) >= RETRY_PAUSE)
     }
 
     /// Returns the connection for agents with a session to a server that speaks both eras, and opens it if there is
@@ -191,6 +252,9 @@ impl Server {
 
     /// Sets the state to connecting. The reason of the last failure stays visible.
     pub(super) fn set_connecting(&self) {
+        *self.attempted_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        // This attempt is the one that calls asked for.
+        let _asked_before = self.wanted.notified().now_or_never();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.name = StateName::Connecting;
         state.pid = None;
@@ -204,6 +268,7 @@ impl Server {
         self.connection.store(Some(connection));
         self.set_state(State { name: StateName::Ready, reason: None, hint: None, pid });
         self.connected.notify_waiters();
+        self.attempts.send_modify(|count| *count += 1);
     }
 
     /// Counts the calls that were sent and not answered yet.
@@ -232,6 +297,7 @@ impl Server {
         self.connection.store(None);
         self.set_state(State { name: StateName::Waiting, reason: Some(reason), hint, pid: None });
         self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.attempts.send_modify(|count| *count += 1);
         self.close_twin().await;
     }
 

@@ -138,7 +138,7 @@ impl Process {
 
     /// Adds the exit status, and the line of standard error that explains it, to the error of a lost connection.
     pub(crate) async fn explained(&mut self, error: UpstreamError) -> UpstreamError {
-        if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed) {
+        if !matches!(error, UpstreamError::Exited(_) | UpstreamError::Closed | UpstreamError::Unsent) {
             return error;
         }
         let how = match tokio::time::timeout(PATIENCE, self.child.wait()).await {

@@ -8,7 +8,7 @@
 //!
 //! One life of a connection is [`run_once`]. It ends in one of three ways ([`End`]): the gateway stops the server, an
 //! operator restarts it, or it failed. A failure waits from 1 s up to 60 s before the next attempt, with jitter. A
-//! connection that lasted a minute resets the wait.
+//! connection that lasted a minute resets the wait. A call to a server that is down ends the wait, at most once a second.
 //!
 //! Invariants:
 //!
@@ -111,6 +111,8 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
                     () = server.restart.notified() => backoff = BACKOFF_FIRST,
+                    // A call needs the server now.
+                    () = server.wanted.notified() => {}
                     () = server.stop.cancelled() => break,
                 }
             }

@@ -35,6 +35,7 @@ mod notices;
 mod peer;
 mod peer_http;
 mod pipes;
+mod reconnect;
 mod relay;
 mod reload;
 mod repeats;
