@@ -26,7 +26,7 @@ use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::tool_lists::ToolLists;
-use crate::upstream::sweep;
+use crate::upstream::{adopt_orphans, reap, sweep};
 use counts::ToolCounts;
 use servers::{Servers, changed_lists};
 use what_if::Replays;
@@ -66,6 +66,7 @@ impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
         let Options { files, store, ledger, logs, tools, base_url, demo_command } = options;
+        adopt_orphans();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
             tracing::warn!(count = left_behind, "stopped server processes that an earlier gateway left behind");
@@ -85,6 +86,7 @@ impl Gateway {
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
         tokio::spawn(keep_watch(approvals.clone(), stopping.clone()));
         tokio::spawn(notify(approvals.clone(), stopping.clone()));
+        tokio::spawn(reap(stopping.clone()));
         for server in &settings.servers {
             gateway.servers.start(server.clone());
         }

@@ -59,4 +59,5 @@ pub use reloader::{ReloadRequests, Reloaded, Reloader};
 pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
+pub use upstream::end_orphans;
 pub use tool_lists::ToolLists;

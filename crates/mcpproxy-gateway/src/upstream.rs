@@ -4,6 +4,7 @@ mod allowance;
 mod client;
 mod connect;
 mod connection;
+mod descendants;
 mod diagnosis;
 mod duplex;
 mod error;
@@ -22,6 +23,8 @@ mod stdio;
 mod supervise;
 
 pub(crate) use client::Client;
+pub use descendants::end_orphans;
+pub(crate) use descendants::{adopt_orphans, reap};
 pub(crate) use error::UpstreamError;
 pub(crate) use forward::{Passage, Relayed, forward, relay};
 pub(crate) use offers::Offers;

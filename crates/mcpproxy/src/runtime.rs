@@ -197,6 +197,7 @@ async fn stop(server: HttpServer, gateway: &Gateway) {
     if tokio::time::timeout(FINISH_TIMEOUT, gateway.finish()).await.is_err() {
         tracing::warn!("stopped before the log was complete");
     }
+    mcpproxy_gateway::end_orphans();
 }
 
 /// Opens the activity log and continues the chain of this data folder.

@@ -1,4 +1,5 @@
-//! Servers that are child processes: each runs in its own process group, which is stopped as a whole.
+//! Servers that are child processes: each runs in its own process group, which is stopped as a whole. Children that left
+//! the group end too (`descendants.rs`).
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::allowance::Excess;
+use super::descendants::{MARK, Run};
 use super::diagnosis;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
@@ -78,6 +80,8 @@ pub(crate) struct Process {
     pub(crate) line: Arc<Duplex>,
     pub(crate) pid: Option<u32>,
     child: Child,
+    /// The process with all its descendants. `None` once they were ended.
+    run: Option<Run>,
     log: Arc<ServerLog>,
     /// Ends when the process has closed its standard error.
     stderr: JoinHandle<()>,
@@ -99,9 +103,12 @@ pub(crate) fn start(
         command.current_dir(cwd);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = Run::new();
+    command.env(MARK, run.mark());
     command.process_group(0).kill_on_drop(true);
     log.begin_run();
     let mut child = command.spawn().map_err(|error| spawn_error(program, &error))?;
+    run.led_by(child.id());
     let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err(UpstreamError::Closed);
@@ -110,7 +117,7 @@ pub(crate) fn start(
     let line = Duplex::new(Outlet::Stdin(Arc::new(Mutex::new(Some(stdin)))), notices);
     tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
     let stderr = tokio::spawn(read_stderr(stderr, Arc::clone(&log)));
-    Ok(Process { line, pid: child.id(), child, log, stderr, _note: note })
+    Ok(Process { line, pid: child.id(), child, run: Some(run), log, stderr, _note: note })
 }
 
 impl Process {
@@ -126,6 +133,9 @@ impl Process {
         let _status = self.child.wait().await;
         // From here on the process id may belong to another process.
         self.pid = None;
+        if let Some(run) = self.run.take() {
+            run.end().await;
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -158,6 +168,10 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        // Without a runtime the whole program ends, and so do its orphans.
+        if let (Some(run), Ok(runtime)) = (self.run.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(run.end());
+        }
     }
 }
 

@@ -258,6 +258,18 @@ async fn nothing_is_left_behind() {
     gone(grandchild).await;
 }
 
+/// A child in a session of its own ends with its server, and the servers beside it keep theirs.
+#[tokio::test]
+async fn a_child_in_its_own_session_ends_with_its_server() {
+    let rig = Rig::start(settings([misbehaving("fx", &["--daemon"], None)])).await;
+    let (pid, daemon) = (rig.server("fx").pid, grandchild(&rig).unwrap());
+    assert!(process(daemon).exists());
+    rig.gateway.restart(&name("fx")).unwrap();
+    rig.until("fx", |status| status.state == StateName::Ready && status.pid != pid).await;
+    gone(daemon).await;
+    within(rig.gateway.stop()).await;
+}
+
 /// A server that never answers the handshake is stopped too, with its child processes.
 #[tokio::test]
 async fn nothing_is_left_of_a_server_that_was_never_reached() {

@@ -53,6 +53,12 @@ fn run(options: Options) -> io::Result<ExitCode> {
         let sleep = Command::new("sleep").arg(GRANDCHILD_LIFE_S).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         writeln!(io::stderr(), "grandchild {}", sleep.id())?;
     }
+    if options.daemon {
+        // Not in the process group, so a signal to the group does not reach it.
+        let mut daemon = Command::new("setsid");
+        daemon.args(["sleep", GRANDCHILD_LIFE_S]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        writeln!(io::stderr(), "grandchild {}", daemon.spawn()?.id())?;
+    }
     std::thread::sleep(options.slow_start);
     let mut server = Server { output: Output::new(&options), options, calls: 0, ticks: Arc::default() };
     let mut input = io::stdin().lock();

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) bad_tools: bool,
     /// Starts a child process that outlives this one.
     pub(crate) grandchild: bool,
+    /// Starts a child process in a session of its own, which outlives this one.
+    pub(crate) daemon: bool,
     /// Ignores SIGTERM and the end of stdin.
     pub(crate) ignore_term: bool,
     /// Sends every answer twice.
@@ -61,6 +63,7 @@ impl Options {
                 "--slow-start" => options.slow_start = Duration::from_millis(number()?),
                 "--bad-tools" => options.bad_tools = true,
                 "--grandchild" => options.grandchild = true,
+                "--daemon" => options.daemon = true,
                 "--ignore-term" => options.ignore_term = true,
                 "--duplicate-ids" => options.duplicate_ids = true,
                 "--list-changed-every" => options.list_changed_every_ms = Some(number()?),
