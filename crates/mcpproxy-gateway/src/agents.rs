@@ -11,6 +11,7 @@ mod parked;
 mod rejected_tokens;
 mod session;
 mod tokens;
+mod usage;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub(crate) use parked::{Parked, subject};
 pub(crate) use rejected_tokens::RejectedTokens;
 pub(crate) use session::{OpenRequest, Session, Sessions};
 pub(crate) use tokens::TokenCache;
+pub(crate) use usage::{AgentKey, Usages};
 
 use crate::protocol::Era;
 

@@ -13,7 +13,8 @@
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
-//! | `agents` | tokens, sessions, open requests, listeners |
+//! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
+//! | `fair_pool` | shares slots and memory fairly between agents |
 //! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
 
 mod agents;
@@ -25,6 +26,7 @@ mod crash;
 mod downstream;
 mod event_stream;
 mod events;
+mod fair_pool;
 mod gateway;
 mod headers;
 mod in_progress;

@@ -15,7 +15,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache};
+use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache, Usages};
 use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
 use crate::in_progress::InProgress;
@@ -32,6 +32,7 @@ pub(crate) struct SharedState {
     pub(crate) rejected_tokens: RejectedTokens,
     pub(crate) listeners: Listeners,
     pub(crate) sessions: Sessions,
+    pub(crate) usages: Usages,
     pub(crate) parked: Parked,
     /// Recent calls, counted for rate limits.
     pub(crate) limits: Limits,
@@ -65,6 +66,7 @@ impl SharedState {
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
+            usages: Usages::default(),
             parked: Parked::default(),
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),

@@ -280,7 +280,7 @@ fn server() -> Value {
             "max_concurrent_calls": {
                 "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
                 "default": ServerSettings::MAX_CONCURRENT_CALLS,
-                "description": "The maximum number of concurrent calls. Further calls wait."
+                "description": "The maximum number of concurrent calls. Further calls wait. From four on, one agent may use at most seven eighths."
             },
             "result_limit": {
                 "type": ["string", "integer"],

@@ -11,6 +11,7 @@ use mcpproxy_core::Agent;
 
 use super::ANONYMOUS;
 use super::session::Session;
+use super::usage::{AgentKey, Usage};
 use crate::message::RpcError;
 
 /// Sends messages to the agent of one open request.
@@ -25,6 +26,7 @@ pub(crate) struct AgentChannel {
     capabilities: Arc<str>,
     /// The agent that the token belongs to.
     agent: Arc<Agent>,
+    usage: Arc<Usage>,
     session: Option<Arc<Session>>,
     /// The session's standing stream, for messages that come after the answer.
     later: Option<mpsc::Sender<String>>,
@@ -72,7 +74,7 @@ impl AgentChannel {
         progress_token: Option<Arc<str>>,
         log_level: Option<LogLevel>,
         capabilities: Arc<str>,
-        agent: Arc<Agent>,
+        (agent, usage): (Arc<Agent>, Arc<Usage>),
         session: Option<Arc<Session>>,
     ) -> (Self, mpsc::Receiver<Box<Event>>) {
         // Boxed, because a channel reserves room for many events, and most requests send none.
@@ -85,6 +87,7 @@ impl AgentChannel {
                 log_level,
                 capabilities,
                 agent,
+                usage,
                 session,
                 later,
                 is_deaf: Arc::default(),
@@ -104,6 +107,11 @@ impl AgentChannel {
 
     pub(crate) fn capabilities(&self) -> &str {
         &self.capabilities
+    }
+
+    /// Returns the key under which the agent shares pools with others.
+    pub(crate) fn key(&self) -> AgentKey {
+        self.usage.key()
     }
 
     /// Returns true if both belong to the same session. Without sessions, the token tells who sent a request. Without a

@@ -77,7 +77,7 @@ pub(crate) fn begin(
     let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
     let progress_token = request.param("_meta").and_then(|meta| member(meta, "progressToken")).map(Arc::from);
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
-    let identity = Arc::clone(&agent.identity);
+    let identity = (Arc::clone(&agent.identity), state.usages.of(&agent.identity.name));
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
     let (state, token) = (Arc::clone(state), cancel.clone());
     let working = state.in_progress.begin();

@@ -6,7 +6,7 @@
 //!
 //! Both share [`bounded`], which keeps a server within its limits:
 //!
-//! 1. It waits for a slot (`max_concurrent_calls`). Without a slot nothing is sent, so running out of time here is
+//! 1. It waits for a slot (`max_concurrent_calls`), which agents share fairly (`fair_pool.rs`). Without a slot nothing is sent, so running out of time here is
 //!    `upstream_busy`, and the agent may safely retry.
 //! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is
 //!    unknown. The clock pauses while the agent's user answers a request of the server.
@@ -133,7 +133,7 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
     let limit = server.settings.call_timeout;
     let has_slot = AtomicBool::new(false);
     let sent = async {
-        let _slot = server.slots.acquire().await.map_err(|_| UpstreamError::Closed)?;
+        let _slot = server.slots.acquire(passage.channel.key(), 1).await;
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
         match exchange(&connection, &subject, passage).await {

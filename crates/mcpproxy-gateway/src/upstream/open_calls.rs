@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::agents::{ANONYMOUS, EndpointMode, Session};
+    use crate::agents::{ANONYMOUS, EndpointMode, Session, Usages};
     use mcpproxy_core::Scope;
     use tokio::sync::mpsc;
 
@@ -152,7 +152,8 @@ mod tests {
 
     fn call_of(token: &str, session: Option<Arc<Session>>) -> AgentChannel {
         let agent = mcpproxy_core::Agent { name: token.to_owned(), scope: Scope::everything() };
-        AgentChannel::new(None, None, "{}".into(), Arc::new(agent), session).0
+        let usage = Usages::default().of(token);
+        AgentChannel::new(None, None, "{}".into(), (Arc::new(agent), usage), session).0
     }
 
     fn run(table: &mut Table, id: u64, agent: &Agent, ended: Instant) {

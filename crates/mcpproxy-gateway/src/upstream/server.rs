@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures::FutureExt as _;
 use mcpproxy_core::settings::ServerSettings;
 use mcpproxy_core::{Mistake, ServerName, Untrusted};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::reach_legacy;
@@ -17,6 +17,8 @@ use super::connection::{Connection, Link};
 use super::error::UpstreamError;
 use super::log::ServerLog;
 use super::offers::Offers;
+use crate::agents::AgentKey;
+use crate::fair_pool::FairPool;
 use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
 
@@ -28,7 +30,8 @@ const RETRY_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Server {
     pub(crate) settings: ServerSettings,
     pub(super) log: Arc<ServerLog>,
-    pub(super) slots: Semaphore,
+    /// Slots for concurrent calls. Callers that wait are bounded by what their agents may have open.
+    pub(super) slots: FairPool<AgentKey>,
     state: Mutex<State>,
     connection: ArcSwapOption<Connection>,
     twin: tokio::sync::Mutex<Twin>,
@@ -73,7 +76,7 @@ impl Server {
         };
         Self {
             log: Arc::new(ServerLog::new(logs, &settings.name)),
-            slots: Semaphore::new(settings.max_concurrent_calls),
+            slots: FairPool::new(settings.max_concurrent_calls, share_of(settings.max_concurrent_calls)),
             state: Mutex::new(State { name, reason, hint: None, pid: None }),
             connection: ArcSwapOption::empty(),
             twin: tokio::sync::Mutex::new(Twin::Unopened),
@@ -273,13 +276,12 @@ impl Server {
 
     /// Counts the calls that were sent and not answered yet.
     pub(crate) fn running_calls(&self) -> usize {
-        self.settings.max_concurrent_calls.saturating_sub(self.slots.available_permits())
+        self.slots.held()
     }
 
     /// Waits until no call is open.
     pub(crate) async fn idle(&self) {
-        let all = u32::try_from(self.settings.max_concurrent_calls).unwrap_or(u32::MAX);
-        let _slots = self.slots.acquire_many(all).await;
+        self.slots.emptied().await;
     }
 
     /// Waits until there is a connection other than one that has ended.
@@ -317,6 +319,15 @@ impl Server {
 
     fn set_state(&self, state: State) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+/// Returns how many slots one agent may hold. An eighth is left for other agents, so that they need not wait until a slow
+/// call ends. With fewer than four slots, that would cost a single agent too much.
+fn share_of(slots: usize) -> usize {
+    match slots {
+        0..4 => slots,
+        4.. => slots - (slots / 8).max(1),
     }
 }
 

@@ -75,6 +75,35 @@ async fn calls_beyond_the_limit_wait_their_turn() {
     assert!(answers.iter().all(|answer| answer.body.contains("done")));
 }
 
+/// The agent's calls never end, and another agent's call to the same server is answered all the same.
+#[tokio::test]
+async fn slow_calls_of_one_agent_leave_a_slot_for_others() {
+    let mut peer = manual().await;
+    let rig = Rig::start(settings([ServerSettings { max_concurrent_calls: 4, ..peer.settings("fx") }])).await;
+    let (greedy, other) = (rig.token("greedy").await, rig.token("other").await);
+    let work = |token: &str, id: u64| {
+        let params = format!(r#"{{"name":"call_tool_read","arguments":{{"name":"fx:work","args":{{"n":{id}}}}}}}"#);
+        rig.send(post("/mcp", token, &[], request_text(id, "tools/call", &params)))
+    };
+    let serve = async {
+        let slow = [peer.next().await, peer.next().await, peer.next().await];
+        let (quick, ()) = tokio::join!(work(&other, 100), async {
+            let call = peer.next().await;
+            assert!(call.params().contains(r#""n":100"#), "a fourth slow call: {}", call.params());
+            call.answer_text("quick").await;
+        });
+        assert!(quick.body.contains("quick"), "{}", quick.body);
+        for call in slow {
+            call.answer_text("slow").await;
+        }
+        for _ in 3..10 {
+            peer.next().await.answer_text("slow").await;
+        }
+    };
+    let (answers, ()) = tokio::join!(join_all((0..10).map(|id| work(&greedy, id))), serve);
+    assert!(answers.iter().all(|answer| answer.body.contains("slow")));
+}
+
 /// A call that was sent must never look like one that was not. Otherwise an agent may send it again.
 #[tokio::test]
 async fn what_was_sent_times_out_and_what_was_not_is_busy() {
