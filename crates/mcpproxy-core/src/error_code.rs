@@ -143,6 +143,9 @@ error_codes! {
     AuditUnavailable "audit_unavailable",
         "The activity log cannot be written, so the gateway did not send the call.",
         "Try again later. The operator finds the reason in the gateway's own log.";
+    AgentLimit "agent_limit",
+        "The agent has too many requests, sessions, streams or subscriptions open. The call was not sent.",
+        "Wait until some of them end, then call again.";
     UpstreamUnavailable "upstream_unavailable",
         "The server is not connected, or the connection was lost during the call.",
         "See the reason with `mcpproxy servers list`.";

@@ -25,7 +25,7 @@ pub(crate) use parked::{Parked, subject};
 pub(crate) use rejected_tokens::RejectedTokens;
 pub(crate) use session::{OpenRequest, Session, Sessions};
 pub(crate) use tokens::TokenCache;
-pub(crate) use usage::{AgentKey, Usages};
+pub(crate) use usage::{AgentKey, InUse, OverLimit, SubscribedUris, Usages};
 
 use crate::protocol::Era;
 

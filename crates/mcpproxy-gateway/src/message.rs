@@ -37,6 +37,8 @@ pub(crate) const INTERNAL_ERROR: i64 = -32603;
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
+/// An agent is at one of its limits. Over HTTP, the status is 429.
+pub(crate) const AGENT_LIMIT: i64 = -32029;
 
 /// Prefix of the gateway's own keys in `_meta`. They are for this hop only: no server gets an agent's, and no agent a
 /// server's.

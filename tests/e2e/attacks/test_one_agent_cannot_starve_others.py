@@ -9,14 +9,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import peers
 from gateway import Gateway, until
-from wire import ACCEPT, MODERN, Wire
+from wire import ACCEPT, LEGACY, MODERN, Wire
 
 # Of 32 slots, an agent gets this many.
 SLOTS_OF_ONE_AGENT = 28
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 class Flooded:
@@ -37,7 +39,7 @@ class Flooded:
         return len(self.ledger.read_text().splitlines()) if self.ledger.exists() else 0
 
     @contextmanager
-    def unread(self, token: str, message: dict[str, Any], **headers: str) -> Iterator[socket.socket]:
+    def unread(self, token: str, message: dict[str, Any], **more: str) -> Iterator[socket.socket]:
         """Sends a request and never reads the answer."""
         host, port = self.gateway.address.rsplit(":", 1)
         body = json.dumps(message).encode()
@@ -47,7 +49,7 @@ class Flooded:
             "Accept": ACCEPT,
             "Content-Type": "application/json",
             "Content-Length": str(len(body)),
-            **headers,
+            **more,
         }
         head = "POST /mcp HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
         with socket.create_connection((host, int(port)), timeout=60) as connection:
@@ -79,3 +81,44 @@ def test_slow_calls_of_one_agent_leave_slots_for_others(flooded: Flooded) -> Non
         for number in range(10):
             result = other.ask("tools/call", call("fx:echo", number=number))
             assert json.loads(result["content"][0]["text"]) == {"number": number}
+
+
+def test_sessions_of_others_survive_a_flood_of_sessions(flooded: Flooded) -> None:
+    stranger = Wire(flooded.gateway.mcp, flooded.token("stranger"), LEGACY)
+    greedy = flooded.token("many-sessions")
+    with httpx.Client(headers=headers(greedy), timeout=60) as http:
+        first = http.post(flooded.gateway.mcp, json=hello({})).headers["mcp-session-id"]
+        for _ in range(300):
+            assert http.post(flooded.gateway.mcp, json=hello({})).status_code == 200
+        ended = http.post(flooded.gateway.mcp, json=PING, headers={"Mcp-Session-Id": first})
+        assert ended.status_code == 404, "the agent lost its own oldest session"
+    assert stranger.ask("ping") == {}
+
+
+def test_capabilities_cannot_fill_the_memory(flooded: Flooded) -> None:
+    large = {"experimental": {"x": "x" * 3_000_000}}
+    answer = httpx.post(flooded.gateway.mcp, json=hello(large), headers=headers(flooded.token("large")), timeout=60)
+    assert answer.status_code == 400 and "the limit is 16384" in answer.text
+
+
+def test_subscriptions_cannot_fill_the_memory(flooded: Flooded) -> None:
+    wire = Wire(flooded.gateway.mcp, flooded.token("subscriber"), LEGACY)
+    uri = f"mcpproxy://fx/memo://{'x' * 3_000_000}"
+    answer = wire.post(wire.message("resources/subscribe", {"uri": uri}))
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert answer.json()["error"]["data"]["code"] == "agent_limit"
+    answers = [
+        wire.post(wire.message("resources/subscribe", {"uri": f"mcpproxy://fx/memo://{number}"})).status_code
+        for number in range(1_001)
+    ]
+    assert answers == [200] * 1_000 + [429]
+
+
+def hello(capabilities: dict[str, Any]) -> dict[str, Any]:
+    client = {"name": "flood", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client}
+    return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+
+
+def headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Accept": ACCEPT}

@@ -49,6 +49,12 @@ impl InFlight {
         Self { work: Some(work), done: None, events, on_drop, cancel, _open_request: open_request }
     }
 
+    /// A request that is answered already.
+    pub(crate) fn answered(reply: Reply) -> Self {
+        let (events, cancel) = (mpsc::channel(1).1, CancellationToken::new());
+        Self { work: None, done: Some(reply), events, on_drop: OnDrop::Finish, cancel, _open_request: None }
+    }
+
     pub(crate) fn cancel_token(&self) -> CancellationToken {
         self.cancel.clone()
     }

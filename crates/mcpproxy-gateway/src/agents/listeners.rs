@@ -1,6 +1,5 @@
 //! Agents that listen for changes of lists and resources.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcpproxy_core::json::quote;
@@ -8,6 +7,7 @@ use mcpproxy_core::{Agent, ServerName};
 use tokio::sync::mpsc;
 
 use super::endpoint_mode::EndpointMode;
+use super::usage::SubscribedUris;
 use crate::message;
 
 /// Waiting messages per listener. A listener that does not read misses the rest.
@@ -33,7 +33,7 @@ pub(crate) struct Topics {
     pub(crate) prompts: bool,
     pub(crate) resources: bool,
     /// URIs of the wanted resources, as the agent knows them.
-    pub(crate) uris: Arc<Mutex<HashSet<String>>>,
+    pub(crate) uris: Arc<SubscribedUris>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,9 +53,13 @@ impl Listeners {
     }
 
     pub(crate) fn join(&self, listener: Listener) {
-        let mut listeners = self.listeners();
-        listeners.retain(|listener| !listener.send.is_closed());
-        listeners.push(listener);
+        self.forget_closed();
+        self.listeners().push(listener);
+    }
+
+    /// Forgets listeners whose stream is closed. Their subscriptions stop counting.
+    pub(crate) fn forget_closed(&self) {
+        self.listeners().retain(|listener| !listener.send.is_closed());
     }
 
     /// Notifies of a changed list of a server.
@@ -96,8 +100,7 @@ impl Listeners {
     pub(crate) fn resource_updated(&self, server: &ServerName, uri: &str, params: &str) {
         for listener in self.listeners().iter().filter(|listener| listener.sees(server)) {
             let uri = listener.endpoint_mode.uri_out(server, uri);
-            let is_wanted = listener.topics.uris.lock().unwrap_or_else(PoisonError::into_inner).contains(&uri);
-            if is_wanted {
+            if listener.topics.uris.contains(&uri) {
                 listener
                     .say("notifications/resources/updated", &message::with_members(params, &[("uri", &quote(&uri))]));
             }

@@ -7,8 +7,10 @@
 //!
 //! - **An id is not a credential.** `find` compares agent and endpoint mode too. A stolen id is worth nothing without
 //!   the token it was opened with.
-//! - **Everything is bounded.** At most `SESSIONS_MAX` sessions are open. When there are more, the one that was idle
-//!   the longest ends. A session without requests ends after `IDLE_MAX`. One with an open request is never idle.
+//! - **Everything is bounded, and the bound belongs to the agent.** An agent has at most `SESSIONS_PER_AGENT` sessions.
+//!   When it opens more, its own session that was idle the longest ends, and never one of another agent. Only at
+//!   `SESSIONS_MAX` in all, the agent that has the most loses one. A session without requests ends after `IDLE_MAX`.
+//!   One with an open request is never idle, and is not ended for another.
 //! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.
 //!
 //! Sessions live in memory only. After a restart a client gets 404 for its session id and initializes again, as the
@@ -17,7 +19,7 @@
 //! On standard input there is one session at most, and a second one that only tracks open requests
 //! (`downstream/stdio.rs`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +29,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::channel::{LogLevel, ServerRequest};
 use super::endpoint_mode::EndpointMode;
+use super::usage::{OverLimit, SubscribedUris, Usage};
 use crate::message::{self, RpcError};
 
+const SESSIONS_PER_AGENT: usize = 100;
 const SESSIONS_MAX: usize = 10_000;
 /// Time without requests after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
@@ -47,7 +51,7 @@ pub(crate) struct Session {
     /// The MCP revision that the handshake agreed on. Empty where there was none.
     pub(crate) revision: String,
     /// URIs of resources that the agent subscribed to.
-    pub(crate) uris: Arc<Mutex<HashSet<String>>>,
+    pub(crate) uris: Arc<SubscribedUris>,
     level: Mutex<Option<LogLevel>>,
     /// The agent's GET stream for notifications, while it has one.
     standing: Mutex<Option<mpsc::Sender<String>>>,
@@ -61,16 +65,21 @@ pub(crate) struct Session {
 }
 
 impl Sessions {
-    pub(crate) fn open(&self, session: Session) -> Arc<Session> {
+    /// Opens a session. It may take the place of an idle one of the same agent.
+    pub(crate) fn open(&self, session: Session) -> Result<Arc<Session>, OverLimit> {
         let session = Arc::new(session);
         let mut open = self.table();
-        if open.len() >= SESSIONS_MAX {
-            let longest_idle = open.values().max_by_key(|session| session.idle()).map(|session| session.id.clone());
-            longest_idle.and_then(|id| open.remove(&id)).inspect(|session| session.ended.cancel());
-        }
         open.retain(|_, session| session.idle() < IDLE_MAX);
+        let own = open.values().filter(|other| other.agent == session.agent).count();
+        if own >= SESSIONS_PER_AGENT {
+            end_longest_idle(&mut open, &session.agent)?;
+        } else if open.len() >= SESSIONS_MAX
+            && let Some(agent) = agent_with_most(&open)
+        {
+            end_longest_idle(&mut open, &agent)?;
+        }
         open.insert(session.id.clone(), Arc::clone(&session));
-        session
+        Ok(session)
     }
 
     /// Lists all sessions that are not idle for too long, by agent and client.
@@ -111,19 +120,19 @@ impl Sessions {
 
 impl Session {
     pub(crate) fn new(
-        agent: String,
+        usage: &Arc<Usage>,
         endpoint_mode: EndpointMode,
         client: Option<String>,
         capabilities: Arc<str>,
     ) -> Self {
         Self {
             id: format!("{:032x}", rand::random::<u128>()),
-            agent,
+            agent: usage.agent().to_owned(),
             endpoint_mode,
             client,
             capabilities,
             revision: String::new(),
-            uris: Arc::default(),
+            uris: Arc::new(SubscribedUris::new(usage)),
             level: Mutex::default(),
             standing: Mutex::default(),
             used: Mutex::new(Instant::now()),
@@ -179,9 +188,30 @@ impl Session {
         }
     }
 
-    pub(crate) fn idle(&self) -> Duration {
-        if lock(&self.open_requests).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    fn has_open_request(&self) -> bool {
+        !lock(&self.open_requests).is_empty()
     }
+
+    pub(crate) fn idle(&self) -> Duration {
+        if !self.has_open_request() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+}
+
+/// Ends the session of an agent that was idle the longest.
+fn end_longest_idle(open: &mut HashMap<String, Arc<Session>>, agent: &str) -> Result<(), OverLimit> {
+    let idle = open.values().filter(|session| session.agent == agent && !session.has_open_request());
+    let longest = idle.max_by_key(|session| session.idle()).map(|session| session.id.clone());
+    let ended = longest.and_then(|id| open.remove(&id)).ok_or(OverLimit::Sessions)?;
+    ended.ended.cancel();
+    Ok(())
+}
+
+fn agent_with_most(open: &HashMap<String, Arc<Session>>) -> Option<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for session in open.values() {
+        *counts.entry(&session.agent).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(agent, _)| agent.to_owned())
 }
 
 /// Guard of an open request. Dropping it removes the request from its session.
@@ -202,11 +232,56 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::usage::Usages;
     use super::*;
+
+    fn session(usages: &Usages, agent: &str) -> Session {
+        Session::new(&usages.of(agent), EndpointMode::Four, None, "{}".into())
+    }
+
+    #[test]
+    fn an_agent_with_too_many_sessions_loses_its_own_oldest() {
+        let (sessions, usages) = (Sessions::default(), Usages::default());
+        let stranger = sessions.open(session(&usages, "stranger")).unwrap();
+        let first = sessions.open(session(&usages, "greedy")).unwrap();
+        let busy = sessions.open(session(&usages, "greedy")).unwrap();
+        let _open_request = busy.begin("1", CancellationToken::new());
+        for _ in 0..SESSIONS_PER_AGENT * 3 {
+            sessions.open(session(&usages, "greedy")).unwrap();
+        }
+        let is_open = |session: &Session| sessions.find(&session.id, &session.agent, &EndpointMode::Four).is_some();
+        assert!(is_open(&stranger) && is_open(&busy) && !is_open(&first));
+        assert!(first.ended.is_cancelled() && !stranger.ended.is_cancelled());
+        assert_eq!(sessions.list().len(), SESSIONS_PER_AGENT + 1);
+    }
+
+    #[test]
+    fn an_agent_whose_sessions_are_all_busy_gets_no_more() {
+        let (sessions, usages) = (Sessions::default(), Usages::default());
+        let open: Vec<_> =
+            (0..SESSIONS_PER_AGENT).map(|_| sessions.open(session(&usages, "greedy")).unwrap()).collect();
+        let _busy: Vec<_> = open.iter().map(|session| session.begin("1", CancellationToken::new())).collect();
+        assert_eq!(sessions.open(session(&usages, "greedy")).err(), Some(OverLimit::Sessions));
+        assert!(sessions.open(session(&usages, "other")).is_ok());
+    }
+
+    #[test]
+    fn of_too_many_sessions_in_all_the_agent_with_the_most_loses_one() {
+        let (sessions, usages) = (Sessions::default(), Usages::default());
+        for number in 0..SESSIONS_MAX - 1 {
+            // Not with `open`, which looks at all sessions each time.
+            let one = session(&usages, &format!("agent {}", number / 99));
+            sessions.table().insert(one.id.clone(), Arc::new(one));
+        }
+        let one = sessions.open(session(&usages, "one")).unwrap();
+        let two = sessions.open(session(&usages, "two")).unwrap();
+        assert_eq!(sessions.list().len(), SESSIONS_MAX);
+        assert!(!one.ended.is_cancelled() && !two.ended.is_cancelled());
+    }
 
     #[test]
     fn requests_that_nobody_waits_for_do_not_pile_up() {
-        let session = Session::new("agent".to_owned(), EndpointMode::Four, None, "{}".into());
+        let session = session(&Usages::default(), "agent");
         let ask = || {
             let (answer, answered) = oneshot::channel();
             let (method, params) = ("sampling/createMessage".to_owned(), "{}".to_owned());

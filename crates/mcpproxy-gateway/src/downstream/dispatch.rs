@@ -22,7 +22,7 @@
 //! Why no trait per method? There are a dozen methods, and MCP lists them. One `match` shows all, and the compiler
 //! checks that each returns a reply.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use http::HeaderMap;
 use mcpproxy_core::json::{OwnedObject, members, quote, string_value};
@@ -73,16 +73,22 @@ pub(crate) fn begin(
     on_drop: OnDrop,
     id: Option<&str>,
 ) -> InFlight {
+    let usage = state.usages.of(&agent.identity.name);
+    let in_use = match usage.begin_request() {
+        Ok(in_use) => in_use,
+        Err(limit) => return InFlight::answered(Err(limit.into())),
+    };
     let cancel = CancellationToken::new();
     let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
     let progress_token = request.param("_meta").and_then(|meta| member(meta, "progressToken")).map(Arc::from);
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
-    let identity = (Arc::clone(&agent.identity), state.usages.of(&agent.identity.name));
+    let identity = (Arc::clone(&agent.identity), usage);
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
     let (state, token) = (Arc::clone(state), cancel.clone());
     let working = state.in_progress.begin();
     let work = async move {
-        let _working = working;
+        // Counts for as long as the work runs, even if the agent hangs up.
+        let _counted = (in_use, working);
         let reply = answer(&state, &agent, &request, &channel, &token).await;
         reply.map(|result| dress(result, agent.era))
     };
@@ -331,13 +337,10 @@ async fn subscribe(
     let uri = required(params, "uri")?;
     let (server, own) = find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
     if let Some(session) = &agent.session {
-        let mut uris = session.uris.lock().unwrap_or_else(PoisonError::into_inner);
         match relayed_as {
-            Relayed::Unsubscribe => {
-                uris.remove(uri.as_ref());
-            }
+            Relayed::Unsubscribe => session.uris.remove(&uri),
             Relayed::ReadResource | Relayed::GetPrompt | Relayed::Complete | Relayed::Subscribe | Relayed::SetLevel => {
-                uris.insert(uri.to_string());
+                session.uris.insert(&uri)?;
             }
         }
     }

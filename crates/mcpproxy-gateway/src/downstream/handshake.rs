@@ -7,7 +7,7 @@ use mcpproxy_core::json::quote;
 
 use super::dispatch::AgentRequest;
 use super::four;
-use super::revision::client_name;
+use super::revision::{checked_capabilities, client_name};
 use crate::agents::{EndpointMode, Session};
 use crate::message::{self, RpcError, field, required};
 use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION, VERSIONS};
@@ -24,9 +24,10 @@ pub(crate) fn initialize(
     let wanted = required(&params, "protocolVersion")?;
     let is_known = VERSIONS.contains(&wanted.as_ref()) && wanted != MODERN_VERSION;
     let version = if is_known { wanted.as_ref() } else { LEGACY_VERSION };
-    let capabilities: Arc<str> = field(&params, "capabilities").unwrap_or("{}").into();
+    let capabilities: Arc<str> = checked_capabilities(field(&params, "capabilities").unwrap_or("{}"))?.into();
     let client = field(&params, "clientInfo").and_then(client_name);
-    let mut session = Session::new(agent.name.clone(), endpoint_mode.clone(), client, capabilities);
+    let usage = state.usages.of(&agent.name);
+    let mut session = Session::new(&usage, endpoint_mode.clone(), client, capabilities);
     version.clone_into(&mut session.revision);
     let result = message::object([
         ("protocolVersion", quote(version).as_str()),

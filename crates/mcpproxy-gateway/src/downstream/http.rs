@@ -246,8 +246,9 @@ async fn take_modern(
     };
     if &*request.method == "subscriptions/listen" {
         return match listen::listen(&state, &agent, id, &request) {
-            Ok((acknowledged, receive)) => {
-                respond::standing(Some(acknowledged), receive, Default::default(), state.stopping.clone())
+            Ok((acknowledged, receive, in_use)) => {
+                let notifications = (receive, in_use);
+                respond::standing(Some(acknowledged), notifications, Default::default(), state.stopping.clone())
             }
             Err(error) => respond::answer(id, &Err(error), Era::Modern, false),
         };
@@ -361,7 +362,10 @@ fn initialize(
         Ok(welcome) => welcome,
         Err(error) => return respond::rejected(Some(id), error),
     };
-    let session = state.sessions.open(session);
+    let session = match state.sessions.open(session) {
+        Ok(session) => session,
+        Err(limit) => return respond::too_many(Some(id), limit.into()),
+    };
     let mut response = respond::answer(id, &Ok(result), Era::Legacy, true);
     match HeaderValue::from_str(&session.id) {
         Ok(value) => drop(response.headers_mut().insert(headers::SESSION, value)),
@@ -396,11 +400,15 @@ fn get(state: &SharedState, endpoint_mode: EndpointMode, agent: Arc<Agent>, head
         Err(response) => *response,
         Ok(None) => not_allowed(),
         Ok(Some(session)) => {
+            let in_use = match state.usages.of(&agent.name).open_stream() {
+                Ok(in_use) => in_use,
+                Err(limit) => return respond::too_many(None, limit.into()),
+            };
             let (send, receive) = Listeners::channel();
             session.stands_on(send.clone());
             let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
             state.listeners.join(Listener { agent, endpoint_mode, topics, subscription: None, send });
-            respond::standing(None, receive, session.ended.clone(), state.stopping.clone())
+            respond::standing(None, (receive, in_use), session.ended.clone(), state.stopping.clone())
         }
     }
 }

@@ -6,17 +6,22 @@ use mcpproxy_core::json::members;
 use tokio::sync::mpsc;
 
 use super::dispatch::AgentRequest;
-use crate::agents::{ConnectedAgent, Listener, Listeners, Topics};
+use crate::agents::{ConnectedAgent, InUse, Listener, Listeners, SubscribedUris, Topics};
 use crate::message::{self, RpcError, field, member};
 use crate::state::SharedState;
 
-/// Opens a `subscriptions/listen` stream. Returns the acknowledgement and the notifications that follow.
+/// Opens a `subscriptions/listen` stream. Returns the acknowledgement, the notifications that follow, and the guard that
+/// counts the stream.
 pub(crate) fn listen(
     state: &SharedState,
     agent: &ConnectedAgent,
     id: &str,
     request: &AgentRequest,
-) -> Result<(String, mpsc::Receiver<String>), RpcError> {
+) -> Result<(String, mpsc::Receiver<String>, InUse), RpcError> {
+    let usage = state.usages.of(&agent.identity.name);
+    let in_use = usage.open_stream()?;
+    // Otherwise, the subscriptions of streams that were just closed would still count.
+    state.listeners.forget_closed();
     let params = request.params();
     let wanted = field(&params, "notifications").unwrap_or("{}");
     let is_set = |key: &str| member(wanted, key) == Some("true");
@@ -34,12 +39,16 @@ pub(crate) fn listen(
             })
             .map(|(key, value)| (key.as_ref(), *value)),
     );
+    let subscribed = SubscribedUris::new(&usage);
+    for uri in &uris {
+        subscribed.insert(uri)?;
+    }
     let (send, receive) = Listeners::channel();
     let topics = Topics {
         tools: is_set("toolsListChanged"),
         prompts: is_set("promptsListChanged"),
         resources: is_set("resourcesListChanged"),
-        uris: Arc::new(std::sync::Mutex::new(uris.into_iter().collect())),
+        uris: Arc::new(subscribed),
     };
     let meta = format!("{{\"io.modelcontextprotocol/subscriptionId\":{id}}}");
     let acknowledged = message::object([("notifications", granted.as_str()), ("_meta", &meta)]);
@@ -50,5 +59,5 @@ pub(crate) fn listen(
         subscription: Some(id.to_owned()),
         send,
     });
-    Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive))
+    Ok((message::notification("notifications/subscriptions/acknowledged", &acknowledged), receive, in_use))
 }

@@ -12,14 +12,17 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Event, InFlight, Parked, Session, Step};
+use crate::agents::{Event, InFlight, InUse, Parked, Session, Step};
 use crate::message::{
-    self, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError, UNSUPPORTED_VERSION,
+    self, AGENT_LIMIT, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError,
+    UNSUPPORTED_VERSION,
 };
 use crate::protocol::Era;
 
 /// Interval of comments that keep proxies from closing an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Seconds after which an agent at one of its limits may try again.
+const RETRY_AFTER_S: &str = "1";
 
 pub(crate) fn json(status: StatusCode, text: String) -> Response {
     let mut response = Response::new(Body::from(text));
@@ -43,6 +46,9 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 
 /// Rejects an invalid message. Repeats its id if it could be read.
 pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
+    if error.code == AGENT_LIMIT {
+        return too_many(id, error);
+    }
     let status = match error.code {
         METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
@@ -50,8 +56,20 @@ pub(crate) fn rejected(id: Option<&str>, error: RpcError) -> Response {
     json(status, message::response(id.unwrap_or("null"), &Err(error)))
 }
 
+/// Refuses a request of an agent that is at one of its limits.
+pub(crate) fn too_many(id: Option<&str>, error: RpcError) -> Response {
+    let mut response = json(StatusCode::TOO_MANY_REQUESTS, message::response(id.unwrap_or("null"), &Err(error)));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+    response
+}
+
 /// Answers a request that was processed.
 pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Response {
+    if let Err(error) = reply
+        && error.code == AGENT_LIMIT
+    {
+        return too_many(Some(id), error.clone());
+    }
     let status = match (reply, era) {
         (Err(error), Era::Modern) => match error.code {
             METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
@@ -121,23 +139,24 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Serv
     events(following)
 }
 
-/// Streams notifications until either side closes, the session ends or the gateway stops.
+/// Streams notifications until either side closes, the session ends or the gateway stops. The stream counts for its
+/// agent until then.
 pub(crate) fn standing(
     first: Option<String>,
-    receive: mpsc::Receiver<String>,
+    (receive, in_use): (mpsc::Receiver<String>, InUse),
     ended: CancellationToken,
     stopping: CancellationToken,
 ) -> Response {
-    let state = (first, receive, ended, stopping);
-    let following = futures::stream::unfold(state, |(first, mut receive, ended, stopping)| async move {
+    let state = (first, (receive, in_use), ended, stopping);
+    let following = futures::stream::unfold(state, |(first, (mut receive, in_use), ended, stopping)| async move {
         if let Some(first) = first {
-            return Some((event(&first), (None, receive, ended, stopping)));
+            return Some((event(&first), (None, (receive, in_use), ended, stopping)));
         }
         tokio::select! {
             () = ended.cancelled() => None,
             () = stopping.cancelled() => None,
-            text = receive.recv() => text.map(|text| (event(&text), (None, receive, ended, stopping))),
-            () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, receive, ended, stopping))),
+            text = receive.recv() => text.map(|text| (event(&text), (None, (receive, in_use), ended, stopping))),
+            () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, (receive, in_use), ended, stopping))),
         }
     });
     events(following)

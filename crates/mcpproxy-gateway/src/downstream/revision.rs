@@ -15,6 +15,10 @@ pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Largest `capabilities` of a client. Real ones have a few hundred bytes.
+const CAPABILITIES_MAX_BYTES: usize = 16 * 1024;
+/// Longest name and version of a client.
+const CLIENT_WORD_MAX_CHARS: usize = 256;
 
 /// The client's description of itself in a stateless request.
 #[derive(Debug, PartialEq)]
@@ -60,17 +64,33 @@ fn of_meta(meta: Option<Members<'_>>) -> Result<Modern, RpcError> {
     let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("params._meta[\"{key}\"] is required"));
     let meta = meta.filter(|meta| field(meta, META_VERSION).is_some()).ok_or_else(|| missing(META_VERSION))?;
     let capabilities = field(&meta, META_CAPABILITIES).filter(|text| text.starts_with('{'));
-    let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?.to_owned();
+    let capabilities = checked_capabilities(capabilities.ok_or_else(|| missing(META_CAPABILITIES))?)?.to_owned();
     let client = field(&meta, META_CLIENT).and_then(client_name);
     let log_level = field(&meta, META_LOG_LEVEL).and_then(string_value).and_then(|word| LogLevel::parse(&word));
     Ok(Modern { client, capabilities, log_level })
 }
 
-/// Formats a client's own name and version.
+/// Checks the size of a client's capabilities, which a session keeps in memory.
+pub(crate) fn checked_capabilities(capabilities: &str) -> Result<&str, RpcError> {
+    if capabilities.len() <= CAPABILITIES_MAX_BYTES {
+        return Ok(capabilities);
+    }
+    let size = capabilities.len();
+    let message = format!("capabilities have {size} bytes, and the limit is {CAPABILITIES_MAX_BYTES}; send fewer");
+    Err(RpcError::new(INVALID_PARAMS, message))
+}
+
+/// Formats a client's own name and version, each cut to `CLIENT_WORD_MAX_CHARS`.
 pub(crate) fn client_name(info: &str) -> Option<String> {
-    let word = |key: &str| member(info, key).and_then(string_value);
+    let word = |key: &str| {
+        let word = member(info, key).and_then(string_value)?;
+        Some(word.chars().take(CLIENT_WORD_MAX_CHARS).collect::<String>())
+    };
     let name = word("name")?;
-    Some(word("version").map_or_else(|| name.to_string(), |version| format!("{name} {version}")))
+    Some(match word("version") {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    })
 }
 
 fn version_in<'a>(meta: &Members<'a>) -> Option<Cow<'a, str>> {

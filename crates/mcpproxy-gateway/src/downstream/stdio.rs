@@ -15,8 +15,8 @@ use super::http::{BODY_MAX_BYTES, legacy_agent, tool_name};
 use super::revision::{self, Modern};
 use super::{four, handshake, listen};
 use crate::agents::{
-    ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, OnDrop, OpenRequest, Parked, Session, Step,
-    Topics, subject,
+    ConnectedAgent, EndpointMode, Event, InFlight, InUse, Listener, Listeners, OnDrop, OpenRequest, OverLimit, Parked,
+    Session, Step, Topics, subject,
 };
 use crate::gateway::Gateway;
 use crate::in_progress::Working;
@@ -73,7 +73,8 @@ async fn run(
         }
     });
     let agent = Arc::new(agent);
-    let requests = Session::new(agent.name.clone(), EndpointMode::Four, None, "{}".into());
+    let usage = gateway.state.usages.of(&agent.name);
+    let requests = Session::new(&usage, EndpointMode::Four, None, "{}".into());
     let line = Arc::new(Line {
         began: Instant::now(),
         gateway: gateway.clone(),
@@ -193,9 +194,9 @@ impl Line {
         if &*request.method == "subscriptions/listen" {
             match listen::listen(&self.gateway.state, &agent, id, &request) {
                 Err(error) => self.reject(Some(id), error).await,
-                Ok((acknowledged, receive)) => {
+                Ok((acknowledged, receive, in_use)) => {
                     self.say(acknowledged).await;
-                    self.pass_on(receive);
+                    self.pass_on(receive, in_use);
                 }
             }
             return;
@@ -226,7 +227,9 @@ impl Line {
                 Err(error) => self.reject(Some(id), error).await,
                 Ok((session, result)) => {
                     let session = Arc::new(session);
-                    self.listen(&session);
+                    if let Err(limit) = self.listen(&session) {
+                        return self.reject(Some(id), limit.into()).await;
+                    }
                     *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
                     self.say(message::response(id, &Ok(result))).await;
                 }
@@ -269,7 +272,8 @@ impl Line {
     }
 
     /// Sends change notifications to an agent with a session.
-    fn listen(self: &Arc<Self>, session: &Session) {
+    fn listen(self: &Arc<Self>, session: &Session) -> Result<(), OverLimit> {
+        let in_use = self.gateway.state.usages.of(&self.agent.name).open_stream()?;
         let (send, receive) = Listeners::channel();
         let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
         self.gateway.state.listeners.join(Listener {
@@ -279,12 +283,15 @@ impl Line {
             subscription: None,
             send,
         });
-        self.pass_on(receive);
+        self.pass_on(receive, in_use);
+        Ok(())
     }
 
-    fn pass_on(self: &Arc<Self>, mut receive: mpsc::Receiver<String>) {
+    /// Writes notifications until there are no more. `in_use` counts the stream.
+    fn pass_on(self: &Arc<Self>, mut receive: mpsc::Receiver<String>, in_use: InUse) {
         let (out, in_progress) = (self.out.downgrade(), self.gateway.state.in_progress.clone());
         tokio::spawn(async move {
+            let _in_use = in_use;
             while let Some(text) = receive.recv().await {
                 let Some(out) = out.upgrade() else { return };
                 let _gone = out.send(Outgoing { text, _working: in_progress.begin() }).await;

@@ -132,7 +132,8 @@ mod tests {
 
     impl Agent {
         fn without_stream(token: &'static str) -> Self {
-            Self(token, Arc::new(Session::new(token.to_owned(), EndpointMode::Four, None, "{}".into())))
+            let usage = Usages::default().of(token);
+            Self(token, Arc::new(Session::new(&usage, EndpointMode::Four, None, "{}".into())))
         }
 
         fn new(token: &'static str) -> Self {

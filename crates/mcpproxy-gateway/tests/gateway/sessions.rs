@@ -164,6 +164,74 @@ async fn hanging_up_takes_a_call_back_only_without_sessions() {
     );
 }
 
+/// `initialize` with capabilities, for a client that opens many sessions.
+fn hello(capabilities: &str) -> String {
+    let client = r#"{"name":"test","version":"1"}"#;
+    let params = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"clientInfo":{client}}}"#);
+    request_text(0, "initialize", &params)
+}
+
+#[tokio::test]
+async fn an_agent_that_opens_many_sessions_ends_its_own_only() {
+    let (_peer, rig) = fx().await;
+    let (stranger, greedy) = (Agent::new(&rig, Way::Session, "stranger").await, rig.token("greedy").await);
+    let mut ids = Vec::new();
+    for _ in 0..102 {
+        let answer = rig.send(post("/mcp", &greedy, &[], hello("{}"))).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        ids.push(answer.headers["mcp-session-id"].to_str().unwrap().to_owned());
+    }
+    let status = async |token: &str, session: &str| {
+        rig.send(post("/mcp", token, &[("mcp-session-id", session)], LIST)).await.status
+    };
+    assert_eq!(status(&greedy, &ids[0]).await, StatusCode::NOT_FOUND);
+    assert_eq!(status(&greedy, &ids[1]).await, StatusCode::NOT_FOUND);
+    assert_eq!(status(&greedy, &ids[2]).await, StatusCode::OK);
+    assert_eq!(status(&stranger.token, stranger.session()).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn capabilities_and_subscriptions_have_a_size_limit() {
+    let (_peer, rig) = fx().await;
+    let token = rig.token("greedy").await;
+    let large = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "x".repeat(16 * 1024));
+    let answer = rig.send(post("/mcp", &token, &[], hello(&large))).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert!(answer.body.contains("and the limit is 16384; send fewer"), "{}", answer.body);
+
+    let agent = Agent::new(&rig, Way::Session, "subscriber").await;
+    let subscribe = |uri: &str| agent.http(1, "resources/subscribe", &json!({"uri": uri}).to_string());
+    let long = subscribe(&format!("mcpproxy://fx/memo://{}", "x".repeat(256 * 1024)));
+    let answer = rig.send(long).await;
+    assert_eq!((answer.status, &answer.headers["retry-after"]), (StatusCode::TOO_MANY_REQUESTS, &"1".parse().unwrap()));
+    assert!(answer.body.contains(r#""code":"agent_limit""#), "{}", answer.body);
+    assert_eq!(rig.send(subscribe("mcpproxy://fx/memo://short")).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn streams_of_one_agent_are_limited_and_count_until_they_close() {
+    let (_peer, rig) = fx().await;
+    let agent = Agent::new(&rig, Way::Session, "greedy").await;
+    let stream = || {
+        let mut request = post("/mcp", &agent.token, &[("mcp-session-id", agent.session())], "");
+        *request.method_mut() = Method::GET;
+        request
+    };
+    let mut open = Vec::new();
+    for _ in 0..128 {
+        let response = rig.open(stream()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        open.push(response);
+    }
+    assert_eq!(rig.open(stream()).await.status(), StatusCode::TOO_MANY_REQUESTS);
+    let other = Agent::new(&rig, Way::Session, "other").await;
+    let mut of_other = post("/mcp", &other.token, &[("mcp-session-id", other.session())], "");
+    *of_other.method_mut() = Method::GET;
+    assert_eq!(rig.open(of_other).await.status(), StatusCode::OK);
+    open.pop();
+    assert_eq!(rig.open(stream()).await.status(), StatusCode::OK);
+}
+
 #[tokio::test]
 async fn a_revoked_token_opens_nothing_new() {
     let (_peer, rig) = fx().await;

@@ -112,6 +112,7 @@ fn exit(code: ErrorCode, error: &GatewayError<'_>) -> Exit {
         | Code::ApprovalStale
         | Code::TooManyApprovals
         | Code::AuditUnavailable
+        | Code::AgentLimit
         | Code::Cancelled => Exit::Refused,
     }
 }
@@ -167,6 +168,7 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
         Code::AuditUnavailable => {
             "The activity log cannot be written, so the gateway did not send the call.".to_owned()
         }
+        Code::AgentLimit => "This agent has too many open requests. Try again when some of them are done.".to_owned(),
         // This command always sends these correctly, so the running gateway is of another version.
         Code::MissingIntent
         | Code::MissingOperationType
@@ -245,6 +247,7 @@ fn next_command(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocati
         | Code::InvalidIdempotencyKey
         | Code::ApprovalDenied
         | Code::AuditUnavailable
+        | Code::AgentLimit
         | Code::UpstreamTimeout
         | Code::UpstreamBusy
         | Code::UpstreamProtocolError
