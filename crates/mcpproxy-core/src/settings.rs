@@ -32,6 +32,7 @@ mod approvals;
 mod changes;
 mod foreign;
 mod keys;
+mod limits;
 mod read;
 mod reference;
 mod schema;
@@ -61,6 +62,7 @@ pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
 };
+pub use limits::LimitSettings;
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
 pub use secret::Secret;
@@ -98,6 +100,7 @@ pub struct Settings {
     /// As browsers send them: `scheme://host[:port]` in lower case.
     pub allowed_origins: Vec<String>,
     pub storage: StorageSettings,
+    pub limits: LimitSettings,
     /// Keys of other clients without a meaning here, in the order of the file.
     pub warnings: Vec<Warning>,
 }
@@ -259,6 +262,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             storage: StorageSettings::default(),
+            limits: LimitSettings::default(),
             warnings: Vec::new(),
         }
     }
@@ -372,6 +376,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
+        limits: limits::read(reader, fields).unwrap_or_default(),
         warnings: Vec::new(),
     };
     if let Some(field) = fields.find("listen")

@@ -3,6 +3,7 @@
 //! `downstream` implements the protocol. This module keeps the state that must outlive one HTTP request. It knows
 //! nothing of servers or calls, so everything else can depend on it.
 
+mod budget;
 mod channel;
 mod endpoint_mode;
 mod in_flight;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::Agent;
 
+pub(crate) use budget::{Charge, settle};
 pub(crate) use channel::{AgentChannel, Event, LogLevel};
 pub(crate) use endpoint_mode::EndpointMode;
 pub(crate) use in_flight::{InFlight, OnDrop, Step};

@@ -12,7 +12,9 @@
 //! - **A caller that gives up leaves nothing behind.** Dropping the future of [`FairPool::acquire`] removes its place.
 //!   If its units were granted in the same moment, they return to the pool.
 //!
-//! An amount above the share is cut to the share, so every caller is served at some time.
+//! An amount above the share is cut to the share, so every caller is served at some time. [`FairPool::take`] and
+//! [`Ticket::set`] do not wait, and may go beyond share and capacity: an answer that has arrived is in memory, and
+//! counting it must not wait. New callers then wait until the excess is given back.
 //!
 //! A pool without waiting callers costs one lock and one lookup, and no allocation. The table has a row for each key
 //! that holds or waits for something, so the number of agents bounds it. What bounds the number of waiting callers is
@@ -109,6 +111,27 @@ impl<K: Key> FairPool<K> {
             place.is_taken = true;
         }
         Ticket { pool: self.clone(), key, amount }
+    }
+
+    /// Takes units without waiting, even beyond share and capacity.
+    pub(crate) fn take(&self, key: K, amount: usize) -> Ticket<K> {
+        self.change(key, 0, amount);
+        Ticket { pool: self.clone(), key, amount }
+    }
+
+    /// Returns the units that a key holds or waits for, and the share of one key.
+    pub(crate) fn wanted(&self, key: K) -> (usize, usize) {
+        let state = self.state();
+        let wanted = |row: &Row| row.held + row.waiting.iter().map(|waiter| waiter.amount).sum::<usize>();
+        (state.keys.get(&key).map_or(0, wanted), state.share)
+    }
+
+    /// Changes the size of the pool. Units that are held stay.
+    pub(crate) fn resize(&self, capacity: usize, share: usize) {
+        let mut state = self.state();
+        state.capacity = capacity;
+        state.share = share.min(capacity);
+        state.serve();
     }
 
     /// Returns the units that all keys hold.
@@ -231,6 +254,14 @@ impl<K: Key> State<K> {
             self.keys.remove(&key);
         }
         true
+    }
+}
+
+impl<K: Key> Ticket<K> {
+    /// Changes the amount without waiting, even beyond share and capacity.
+    pub(crate) fn set(&mut self, amount: usize) {
+        self.pool.change(self.key, self.amount, amount);
+        self.amount = amount;
     }
 }
 

@@ -112,6 +112,7 @@ impl Gateway {
         }
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
+        self.state.usages.resize(settings.limits.memory_bytes);
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));
         if old.direct_mode && !settings.direct_mode {

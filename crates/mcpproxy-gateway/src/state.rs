@@ -61,12 +61,11 @@ struct ServerNews {
 impl SharedState {
     pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot) -> Self {
         Self {
-            snapshot: ArcSwap::from_pointee(snapshot),
             tokens: TokenCache::new(store.clone()),
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
-            usages: Usages::default(),
+            usages: Usages::new(snapshot.settings.limits.memory_bytes),
             parked: Parked::default(),
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),
@@ -76,6 +75,7 @@ impl SharedState {
             in_progress: InProgress::default(),
             silent: CancellationToken::new(),
             news: ServerNews::default(),
+            snapshot: ArcSwap::from_pointee(snapshot),
             approvals,
             store,
             ledger,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,13 @@ class Flooded:
     def calls(self) -> int:
         """Counts the calls that reached the server."""
         return len(self.ledger.read_text().splitlines()) if self.ledger.exists() else 0
+
+    def peak_mib(self) -> int:
+        """Returns the most memory that the gateway ever used."""
+        assert self.gateway.child is not None
+        status = Path(f"/proc/{self.gateway.child.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) // 1024
 
     @contextmanager
     def unread(self, token: str, message: dict[str, Any], **more: str) -> Iterator[socket.socket]:
@@ -122,3 +130,38 @@ def hello(capabilities: dict[str, Any]) -> dict[str, Any]:
 
 def headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}", "Accept": ACCEPT}
+
+
+def test_large_requests_of_one_agent_do_not_fill_the_memory(flooded: Flooded) -> None:
+    token = flooded.token("large-requests")
+    other = Wire(flooded.gateway.mcp, flooded.token("small-requests"), MODERN)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("fx:echo", text="x" * 4_100_000)}
+    content = json.dumps(body).encode()
+
+    def send(_: int) -> tuple[int, bool]:
+        sending = {**headers(token), "Content-Type": "application/json"}
+        answer = httpx.post(flooded.gateway.mcp, content=content, headers=sending, timeout=150)
+        return answer.status_code, "retry-after" in answer.headers
+
+    with ThreadPoolExecutor(48) as threads:
+        answers = threads.map(send, range(96))
+        for number in range(20):
+            result = other.ask("tools/call", call("fx:echo", number=number))
+            assert json.loads(result["content"][0]["text"]) == {"number": number}
+        assert set(answers) <= {(200, False), (429, True)}
+    assert flooded.peak_mib() < 600
+
+
+def test_answers_that_nobody_reads_do_not_fill_the_memory(flooded: Flooded) -> None:
+    token = flooded.token("unread")
+    other = Wire(flooded.gateway.mcp, flooded.token("reader"), MODERN)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call("fx:huge")}
+    before = flooded.calls()
+    with ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(flooded.unread(token, message))
+        until(lambda: flooded.calls() > before, 30, "the first answers are on their way")
+        for number in range(20):
+            result = other.ask("tools/call", call("fx:echo", number=number))
+            assert json.loads(result["content"][0]["text"]) == {"number": number}
+        assert flooded.peak_mib() < 600

@@ -10,6 +10,8 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const AGE_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 const SIZE_MIN_BYTES: u64 = 1024;
 const SIZE_MAX_BYTES: u64 = GIB;
+const MEMORY_MIN_BYTES: u64 = 64 * 1024 * 1024;
+const MEMORY_MAX_BYTES: u64 = 1024 * GIB;
 const PAYLOAD_MIN_BYTES: u64 = 1024 * 1024;
 const PAYLOAD_MAX_BYTES: u64 = 1024 * 1024 * GIB;
 /// Switches a limit off.
@@ -93,6 +95,19 @@ pub(super) fn check_size(bytes: u64) -> Result<usize, String> {
         .ok()
         .filter(|_| (SIZE_MIN_BYTES..=SIZE_MAX_BYTES).contains(&bytes))
         .ok_or_else(|| "expected a size between \"1KiB\" and \"1GiB\"".to_owned())
+}
+
+/// Parses the memory for requests and answers in flight: `256MiB`. A request of the largest size must fit the share of
+/// one agent.
+pub(super) fn parse_memory(text: &str) -> Result<usize, String> {
+    check_memory(size(text).ok_or("expected a size such as \"256MiB\", or a number of bytes")?)
+}
+
+pub(super) fn check_memory(bytes: u64) -> Result<usize, String> {
+    usize::try_from(bytes)
+        .ok()
+        .filter(|_| (MEMORY_MIN_BYTES..=MEMORY_MAX_BYTES).contains(&bytes))
+        .ok_or_else(|| "expected a size between \"64MiB\" and \"1TiB\"".to_owned())
 }
 
 /// Reads how many bytes of arguments and results are kept: `10GiB`, or `forever` (`None`).

@@ -61,6 +61,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         allowed_hosts,
         allowed_origins,
         storage,
+        limits,
         warnings: _,
     } = new;
     let was = &old.intent;
@@ -85,6 +86,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("allowed_hosts", old.allowed_hosts != *allowed_hosts),
         ("allowed_origins", old.allowed_origins != *allowed_origins),
         ("storage", old.storage != *storage),
+        ("limits", old.limits != *limits),
     ];
     let values = values.into_iter().filter(|(_, was, is)| was != is);
     let values = values.map(|(key, was, is)| format!("{key} {was} → {is}"));
@@ -204,6 +206,7 @@ mod tests {
         check(|new| new.allowed_hosts.push("a".to_owned()), "allowed_hosts");
         check(|new| new.allowed_origins.push("http://a".to_owned()), "allowed_origins");
         check(|new| new.storage.url = Some(StorageUrl::Sqlite("a".to_owned())), "storage");
+        check(|new| new.limits.memory_bytes *= 2, "limits");
         assert!(changed_keys(&Settings::default(), &demo()).is_empty(), "servers are compared by `diff`");
     }
 

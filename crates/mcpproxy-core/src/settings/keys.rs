@@ -21,6 +21,7 @@ pub(super) const TOP: Keys = Keys {
         "allowed_hosts",
         "allowed_origins",
         "storage",
+        "limits",
     ],
     advice: &[
         ("permissions", OWN_RULES),
@@ -90,6 +91,8 @@ pub(super) const NOTIFY: Keys = Keys { known: &["webhook", "command", "bell"], a
 pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const LIMITS: Keys = Keys { known: &["memory"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];

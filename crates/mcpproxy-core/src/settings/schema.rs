@@ -88,6 +88,19 @@ pub fn schema() -> Value {
                         "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password in `${env:NAME}` or `${file:PATH}`. By default the database is a file in the data folder."
                     }
                 }
+            },
+            "limits": {
+                "type": "object",
+                "description": "Limits of the whole gateway.",
+                "additionalProperties": false,
+                "properties": {
+                    "memory": {
+                        "type": ["string", "integer"],
+                        "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)$",
+                        "default": default.limits.memory_bytes,
+                        "description": "Memory for requests and answers in flight, such as \"256MiB\": \"64MiB\" to \"1TiB\". Agents share it fairly."
+                    }
+                }
             }
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }

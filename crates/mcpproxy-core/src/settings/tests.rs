@@ -167,6 +167,7 @@ fn a_pasted_file() {
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
+        limits: LimitSettings::default(),
         warnings: Vec::new(),
     };
     let settings = parse(PASTED, &World).unwrap();

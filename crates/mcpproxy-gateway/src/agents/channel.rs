@@ -1,7 +1,7 @@
 //! The channel to an agent while its request is open: notifications of the server, and its requests to the agent.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use mcpproxy_core::Agent;
 
 use super::ANONYMOUS;
+use super::budget::{Charge, is_large, recount};
 use super::session::Session;
 use super::usage::{AgentKey, Usage};
 use crate::message::RpcError;
@@ -30,10 +31,29 @@ pub(crate) struct AgentChannel {
     session: Option<Arc<Session>>,
     /// The session's standing stream, for messages that come after the answer.
     later: Option<mpsc::Sender<String>>,
+    progress: Arc<Progress>,
+}
+
+/// State of one open request that all clones of its channel share.
+#[derive(Default)]
+pub(crate) struct Progress {
     /// Set while the agent does not read its messages.
-    is_deaf: Arc<AtomicBool>,
+    is_deaf: AtomicBool,
     /// Number of server requests that the agent has not answered.
-    open_requests: Arc<AtomicUsize>,
+    open_requests: AtomicUsize,
+    /// Memory of the newest answer.
+    answer: Mutex<Option<Charge>>,
+}
+
+impl Progress {
+    /// Takes the memory of a large answer, to hold it until the agent has read the answer.
+    pub(crate) fn take_charge(&self, reply_bytes: usize) -> Option<Charge> {
+        self.answer().take().filter(|_| is_large(reply_bytes))
+    }
+
+    fn answer(&self) -> MutexGuard<'_, Option<Charge>> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 pub(crate) enum Event {
@@ -90,8 +110,7 @@ impl AgentChannel {
                 usage,
                 session,
                 later,
-                is_deaf: Arc::default(),
-                open_requests: Arc::default(),
+                progress: Arc::default(),
             },
             receiver,
         )
@@ -112,6 +131,28 @@ impl AgentChannel {
     /// Returns the key under which the agent shares pools with others.
     pub(crate) fn key(&self) -> AgentKey {
         self.usage.key()
+    }
+
+    pub(crate) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    /// Waits until the agent's answers leave room for one more. Called before anything that holds a slot of a server.
+    pub(crate) async fn expect_answer(&self) {
+        // An earlier answer of the same request is no reason to wait.
+        drop(self.progress.answer().take());
+        let charge = self.usage.expect_answer().await;
+        *self.progress.answer() = Some(charge);
+    }
+
+    /// Counts an answer that has arrived.
+    pub(crate) fn count_answer(&self, bytes: usize) {
+        let mut answer = self.progress.answer();
+        match &mut *answer {
+            Some(charge) if is_large(bytes) => recount(charge, bytes),
+            None if is_large(bytes) => *answer = Some(self.usage.take_answer(bytes)),
+            Some(_) | None => {}
+        }
     }
 
     /// Returns true if both belong to the same session. Without sessions, the token tells who sent a request. Without a
@@ -136,12 +177,12 @@ impl AgentChannel {
 
     pub(crate) async fn notify(&self, notification: String) {
         let unsent = match self.events.try_send(Box::new(Event::Notify(notification))) {
-            Ok(()) => return self.is_deaf.store(false, Ordering::Relaxed),
-            Err(TrySendError::Full(_)) if self.is_deaf.load(Ordering::Relaxed) => return,
+            Ok(()) => return self.progress.is_deaf.store(false, Ordering::Relaxed),
+            Err(TrySendError::Full(_)) if self.progress.is_deaf.load(Ordering::Relaxed) => return,
             Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
                 Ok(Ok(())) => return,
                 Ok(Err(mpsc::error::SendError(event))) => event,
-                Err(_) => return self.is_deaf.store(true, Ordering::Relaxed),
+                Err(_) => return self.progress.is_deaf.store(true, Ordering::Relaxed),
             },
             Err(TrySendError::Closed(event)) => event,
         };
@@ -153,9 +194,9 @@ impl AgentChannel {
 
     /// Sends a server's request to the agent. The server's timeout pauses until the answer.
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
-        self.open_requests.fetch_add(1, Ordering::AcqRel);
+        self.progress.open_requests.fetch_add(1, Ordering::AcqRel);
         let answer = self.ask_for_gateway(method, params).await;
-        self.open_requests.fetch_sub(1, Ordering::AcqRel);
+        self.progress.open_requests.fetch_sub(1, Ordering::AcqRel);
         answer
     }
 
@@ -173,7 +214,7 @@ impl AgentChannel {
 
     /// Returns true while the agent, and perhaps its user, has a server request to answer.
     pub(crate) fn is_asking(&self) -> bool {
-        self.open_requests.load(Ordering::Acquire) > 0
+        self.progress.open_requests.load(Ordering::Acquire) > 0
     }
 }
 

@@ -5,11 +5,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::channel::Event;
+use super::budget::Charge;
+use super::channel::{Event, Progress};
 use super::session::OpenRequest;
 use crate::message::Reply;
 
@@ -22,6 +24,7 @@ pub(crate) struct InFlight {
     on_drop: OnDrop,
     cancel: CancellationToken,
     _open_request: Option<OpenRequest>,
+    progress: Option<Arc<Progress>>,
 }
 
 /// The meaning of a lost connection.
@@ -46,13 +49,33 @@ impl InFlight {
         cancel: CancellationToken,
         open_request: Option<OpenRequest>,
     ) -> Self {
-        Self { work: Some(work), done: None, events, on_drop, cancel, _open_request: open_request }
+        Self { work: Some(work), done: None, events, on_drop, cancel, _open_request: open_request, progress: None }
     }
 
     /// A request that is answered already.
     pub(crate) fn answered(reply: Reply) -> Self {
         let (events, cancel) = (mpsc::channel(1).1, CancellationToken::new());
-        Self { work: None, done: Some(reply), events, on_drop: OnDrop::Finish, cancel, _open_request: None }
+        Self {
+            work: None,
+            done: Some(reply),
+            events,
+            on_drop: OnDrop::Finish,
+            cancel,
+            _open_request: None,
+            progress: None,
+        }
+    }
+
+    /// Sets where the request counts its answer.
+    pub(crate) fn counted_by(self, progress: Arc<Progress>) -> Self {
+        let mut counted = self;
+        counted.progress = Some(progress);
+        counted
+    }
+
+    /// Takes the memory of the answer. Whoever sends the answer keeps it until the agent has read it.
+    pub(crate) fn take_charge(&self, reply: &Reply) -> Option<Charge> {
+        self.progress.as_ref()?.take_charge(reply.as_ref().map_or(0, String::len))
     }
 
     pub(crate) fn cancel_token(&self) -> CancellationToken {

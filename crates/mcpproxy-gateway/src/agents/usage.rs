@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcpproxy_core::ErrorCode;
 use serde_json::json;
 
+use super::budget::{Budget, Charge};
 use crate::message::{AGENT_LIMIT, RpcError};
 
 /// Requests that one agent may have open, over all connections.
@@ -29,8 +30,8 @@ const URI_BYTES_MAX: usize = 256 * 1024;
 const REMEMBERED: usize = 1024;
 
 /// The usage of all agents, by name.
-#[derive(Default)]
 pub(crate) struct Usages {
+    budget: Budget,
     table: Mutex<Table>,
 }
 
@@ -48,6 +49,7 @@ pub(crate) struct AgentKey(u64);
 pub(crate) struct Usage {
     agent: String,
     key: AgentKey,
+    budget: Budget,
     requests: AtomicUsize,
     streams: AtomicUsize,
     subscriptions: Mutex<Subscriptions>,
@@ -75,6 +77,8 @@ pub(crate) enum OverLimit {
     Subscriptions,
     #[error("all sessions of this agent have open requests. Wait until some are answered, then try again")]
     Sessions,
+    #[error("requests of this agent already wait for memory. Wait until some are answered, then try again")]
+    Bytes,
 }
 
 impl From<OverLimit> for RpcError {
@@ -95,7 +99,23 @@ pub(crate) struct SubscribedUris {
     uris: Mutex<HashSet<String>>,
 }
 
+#[cfg(test)]
+impl Default for Usages {
+    fn default() -> Self {
+        Self::new(mcpproxy_core::settings::LimitSettings::default().memory_bytes)
+    }
+}
+
 impl Usages {
+    /// Starts to count. All agents together have this much memory for requests and answers in flight.
+    pub(crate) fn new(memory_bytes: usize) -> Self {
+        Self { budget: Budget::new(memory_bytes), table: Mutex::default() }
+    }
+
+    pub(crate) fn resize(&self, memory_bytes: usize) {
+        self.budget.resize(memory_bytes);
+    }
+
     /// Returns the usage of an agent. It is the same for as long as anything of the agent is open.
     pub(crate) fn of(&self, agent: &str) -> Arc<Usage> {
         let table = &mut *lock(&self.table);
@@ -109,6 +129,7 @@ impl Usages {
         let usage = Arc::new(Usage {
             agent: agent.to_owned(),
             key: AgentKey(table.next_key),
+            budget: self.budget.clone(),
             requests: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             subscriptions: Mutex::default(),
@@ -134,6 +155,21 @@ impl Usage {
 
     pub(crate) fn open_stream(self: &Arc<Self>) -> Result<InUse, OverLimit> {
         self.count(|usage| &usage.streams, STREAMS_MAX).ok_or(OverLimit::Streams)
+    }
+
+    /// Waits for room for a request of this size, before its body is read.
+    pub(crate) async fn receive(&self, bytes: usize) -> Result<Option<Charge>, OverLimit> {
+        self.budget.receive(self.key, bytes).await
+    }
+
+    /// Waits until the answers of this agent leave room for one more.
+    pub(super) async fn expect_answer(&self) -> Charge {
+        self.budget.expect_answer(self.key).await
+    }
+
+    /// Counts an answer without waiting.
+    pub(super) fn take_answer(&self, bytes: usize) -> Charge {
+        self.budget.take_answer(self.key, bytes)
     }
 
     fn count(self: &Arc<Self>, counter: fn(&Self) -> &AtomicUsize, max: usize) -> Option<InUse> {

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::http::tool_name;
 use super::{four, handshake, links, lists};
-use crate::agents::{AgentChannel, ConnectedAgent, EndpointMode, InFlight, LogLevel, OnDrop};
+use crate::agents::{AgentChannel, Charge, ConnectedAgent, EndpointMode, InFlight, LogLevel, OnDrop};
 use crate::call::{self, CallRequest, Target};
 use crate::headers;
 use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, required};
@@ -41,17 +41,24 @@ use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
 /// A request of an agent, with owned text.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AgentRequest {
     pub(crate) method: Arc<str>,
     params: Option<Arc<OwnedObject>>,
+    /// Memory of the message, for as long as anything needs its text.
+    _charge: Option<Arc<Charge>>,
 }
 
 impl AgentRequest {
     pub(crate) fn new(method: &str, params: Option<&str>) -> Result<Self, RpcError> {
         let invalid = || RpcError::new(INVALID_PARAMS, "params must be an object");
         let params = params.map(|params| OwnedObject::new(params).ok_or_else(invalid)).transpose()?;
-        Ok(Self { method: method.into(), params: params.map(Arc::new) })
+        Ok(Self { method: method.into(), params: params.map(Arc::new), _charge: None })
+    }
+
+    /// Sets the memory that the message counts for.
+    pub(crate) fn charged(self, charge: Option<Charge>) -> Self {
+        Self { _charge: charge.map(Arc::new), ..self }
     }
 
     /// Returns the members of the `params`. Absent `params` are empty.
@@ -84,15 +91,18 @@ pub(crate) fn begin(
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
     let identity = (Arc::clone(&agent.identity), usage);
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
+    let progress = channel.progress();
     let (state, token) = (Arc::clone(state), cancel.clone());
     let working = state.in_progress.begin();
     let work = async move {
         // Counts for as long as the work runs, even if the agent hangs up.
         let _counted = (in_use, working);
         let reply = answer(&state, &agent, &request, &channel, &token).await;
-        reply.map(|result| dress(result, agent.era))
+        let reply = reply.map(|result| dress(result, agent.era));
+        channel.count_answer(reply.as_ref().map_or(0, String::len));
+        reply
     };
-    InFlight::new(Box::pin(work), events, on_drop, cancel, open_request)
+    InFlight::new(Box::pin(work), events, on_drop, cancel, open_request).counted_by(progress)
 }
 
 /// Adapts a result to the agent's era. The stateless one needs `resultType`.
@@ -146,6 +156,10 @@ async fn answer(
         channel,
         cancel,
     };
+    if request.method.ends_with("/list") {
+        // Lists can be large, and no server limits how many are made.
+        channel.expect_answer().await;
+    }
     // Everything but a call is boxed: each call would move and clear the room for all of them.
     match (&*request.method, agent.era) {
         ("server/discover", Era::Modern) => Ok(handshake::discover(state, &agent.endpoint_mode)),
@@ -214,7 +228,10 @@ async fn call_tool(
                 let parameters: &str = &understood;
                 Target::Variant { variant, parameters, fields: fields.or_else(|| members(parameters)), candidates }
             }
-            (None, four::RETRIEVE) => return four::retrieve(state, agent, arguments),
+            (None, four::RETRIEVE) => {
+                passage.channel.expect_answer().await;
+                return four::retrieve(state, agent, arguments);
+            }
             (None, _) => {
                 let error = four::no_such_tool(&name);
                 let requested = RequestedCall { variant: None, direct: None, arguments, meta: None };

@@ -1,6 +1,7 @@
 //! Streamable HTTP for agents of both eras, at `/mcp`, `/mcp/s/NAME` and `/mcp/direct`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,6 +11,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
 use mcpproxy_core::json::{self, string_value};
 use mcpproxy_core::{Agent, Scope, ServerName};
 
@@ -18,8 +20,8 @@ use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
 use super::{handshake, listen};
 use crate::agents::{
-    ANONYMOUS, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked, Session,
-    Step, Topics, subject,
+    ANONYMOUS, Charge, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked,
+    Session, Step, Topics, settle, subject,
 };
 use crate::gateway::Gateway;
 use crate::headers;
@@ -30,6 +32,8 @@ use crate::state::SharedState;
 
 /// Largest message an agent may send.
 pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Longest time to read a body that is refused.
+const DISCARD_MAX: Duration = Duration::from_secs(5);
 
 /// Routes of all three endpoint modes. The web crate mounts them and checks `Host` and `Origin`.
 pub fn router(gateway: &Gateway) -> Router {
@@ -143,8 +147,8 @@ async fn unauthorized(state: &SharedState, text: &'static str) -> Box<Response> 
 
 async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<Agent>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let bytes = match receive(&parts.headers, body).await {
-        Ok(bytes) => bytes,
+    let (bytes, charge) = match receive(&state, &agent, &parts.headers, body).await {
+        Ok(received) => received,
         Err(response) => return *response,
     };
     let text = match json::read(&bytes) {
@@ -159,7 +163,7 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
         Ok(Message::Request { id, method, params }) => {
             let read = AgentRequest::new(&method, params).and_then(|request| {
                 let modern = revision::of_http(&parts.headers, &method, &request.params())?;
-                Ok((request, modern))
+                Ok((request.charged(charge), modern))
             });
             match read {
                 Ok((request, Some(modern))) => {
@@ -190,8 +194,13 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
     }
 }
 
-/// Reads the body, after checking the headers and within the size limit.
-async fn receive(headers: &HeaderMap, body: Body) -> Result<Bytes, Box<Response>> {
+/// Reads the body, after checking the headers and within the size limit. A large one waits until there is memory for it.
+async fn receive(
+    state: &SharedState,
+    agent: &Agent,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Bytes, Option<Charge>), Box<Response>> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
     if !content_type.eq_ignore_ascii_case("application/json") {
@@ -212,11 +221,31 @@ async fn receive(headers: &HeaderMap, body: Body) -> Result<Bytes, Box<Response>
     if announced > BODY_MAX_BYTES {
         return Err(too_large());
     }
+    // A body of unknown length may become as long as the limit.
+    let expected = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX_BYTES);
+    let charge = match state.usages.of(&agent.name).receive(expected.min(BODY_MAX_BYTES)).await {
+        Ok(charge) => charge,
+        Err(limit) => {
+            discard(body).await;
+            return Err(Box::new(respond::too_many(None, limit.into())));
+        }
+    };
     match Limited::new(body, BODY_MAX_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
+        Ok(collected) => {
+            let bytes = collected.to_bytes();
+            let charge = settle(charge, bytes.len());
+            Ok((bytes, charge))
+        }
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Err(_) => Err(Box::new(respond::rejected(None, RpcError::new(PARSE_ERROR, "the request ended early")))),
     }
+}
+
+/// Reads a refused body without keeping it. Many clients read no answer before they have sent everything.
+async fn discard(body: Body) {
+    let mut body = Limited::new(body, BODY_MAX_BYTES);
+    let read = async { while let Some(Ok(_)) = body.frame().await {} };
+    let _late = tokio::time::timeout(DISCARD_MAX, read).await;
 }
 
 fn too_large() -> Box<Response> {
@@ -250,7 +279,7 @@ async fn take_modern(
                 let notifications = (receive, in_use);
                 respond::standing(Some(acknowledged), notifications, Default::default(), state.stopping.clone())
             }
-            Err(error) => respond::answer(id, &Err(error), Era::Modern, false),
+            Err(error) => respond::answer(id, &Err(error), Era::Modern, false, None),
         };
     }
     if let Err(error) = dispatch::check_parameter_headers(&state, &agent, &request, headers) {
@@ -268,7 +297,7 @@ async fn take_modern(
             message::INVALID_PARAMS,
             "this requestState is unknown, used or expired; call again without it",
         );
-        return respond::answer(id, &Err(error), Era::Modern, false);
+        return respond::answer(id, &Err(error), Era::Modern, false, None);
     };
     follow_modern(&state, &agent, id, &params, in_flight).await
 }
@@ -281,7 +310,7 @@ async fn follow_modern(
     mut in_flight: InFlight,
 ) -> Response {
     match in_flight.next().await {
-        Step::Done(reply) => respond::answer(id, &reply, Era::Modern, false),
+        Step::Done(reply) => respond::answer(id, &reply, Era::Modern, false, in_flight.take_charge(&reply)),
         Step::Event(Event::Notify(first)) => {
             let (parked, agent) = (state.parked.clone(), agent.identity.name.clone());
             let subject = subject(params);
@@ -289,7 +318,7 @@ async fn follow_modern(
         }
         Step::Event(Event::Ask(asked)) => {
             let result = state.parked.park(in_flight, asked, &agent.identity.name, subject(params));
-            respond::answer(id, &Ok(result), Era::Modern, false)
+            respond::answer(id, &Ok(result), Era::Modern, false, None)
         }
     }
 }
@@ -315,7 +344,9 @@ async fn take_legacy(
     let route = |session: Option<Arc<Session>>| session.map_or(ServerRequestRoute::Never, ServerRequestRoute::OnStream);
     loop {
         match in_flight.next().await {
-            Step::Done(reply) => return respond::answer(id, &reply, Era::Legacy, session.is_some()),
+            Step::Done(reply) => {
+                return respond::answer(id, &reply, Era::Legacy, session.is_some(), in_flight.take_charge(&reply));
+            }
             Step::Event(Event::Notify(first)) => {
                 return respond::stream(first, in_flight, id.to_owned(), route(session));
             }
@@ -366,7 +397,7 @@ fn initialize(
         Ok(session) => session,
         Err(limit) => return respond::too_many(Some(id), limit.into()),
     };
-    let mut response = respond::answer(id, &Ok(result), Era::Legacy, true);
+    let mut response = respond::answer(id, &Ok(result), Era::Legacy, true, None);
     match HeaderValue::from_str(&session.id) {
         Ok(value) => drop(response.headers_mut().insert(headers::SESSION, value)),
         Err(_) => {

@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Event, InFlight, InUse, Parked, Session, Step};
+use crate::agents::{Charge, Event, InFlight, InUse, Parked, Session, Step};
 use crate::message::{
     self, AGENT_LIMIT, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError,
     UNSUPPORTED_VERSION,
@@ -25,10 +25,33 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const RETRY_AFTER_S: &str = "1";
 
 pub(crate) fn json(status: StatusCode, text: String) -> Response {
+    json_of(status, text.into())
+}
+
+fn json_of(status: StatusCode, text: Bytes) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// A message that counts for its agent until it is written to the connection.
+struct Held {
+    text: String,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+fn held(text: String, charge: Option<Charge>) -> Bytes {
+    match charge {
+        Some(charge) => Bytes::from_owner(Held { text, _charge: charge }),
+        None => text.into(),
+    }
 }
 
 pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response {
@@ -64,7 +87,7 @@ pub(crate) fn too_many(id: Option<&str>, error: RpcError) -> Response {
 }
 
 /// Answers a request that was processed.
-pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Response {
+pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool, charge: Option<Charge>) -> Response {
     if let Err(error) = reply
         && error.code == AGENT_LIMIT
     {
@@ -84,7 +107,7 @@ pub(crate) fn answer(id: &str, reply: &Reply, era: Era, has_session: bool) -> Re
         },
         (Err(_), Era::Legacy) | (Ok(_), Era::Modern | Era::Legacy) => StatusCode::OK,
     };
-    json(status, message::response(id, reply))
+    json_of(status, held(message::response(id, reply), charge))
 }
 
 /// The way of a server's request to the agent of a stream.
@@ -130,7 +153,9 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Serv
                         ServerRequestRoute::Never => {}
                     },
                     Step::Done(reply) => {
-                        return Some((event(&message::response(&id, &reply)), (None, None, id, route)));
+                        let charge = in_flight.take_charge(&reply);
+                        let last = held(event_text(&message::response(&id, &reply)), charge);
+                        return Some((Ok(last), (None, None, id, route)));
                     }
                 }
             }
@@ -172,7 +197,11 @@ fn events(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static
 }
 
 fn event(text: &str) -> Result<Bytes, Infallible> {
-    Ok(format!("event: message\ndata: {}\n\n", message::one_line(text)).into())
+    Ok(event_text(text).into())
+}
+
+fn event_text(text: &str) -> String {
+    format!("event: message\ndata: {}\n\n", message::one_line(text))
 }
 
 fn keep_alive() -> Result<Bytes, Infallible> {

@@ -265,7 +265,10 @@ impl Line {
                         (None, Some(session)) => line.say(session.ask(asked)).await,
                         (None, None) => {}
                     },
-                    Step::Done(reply) => return line.say(message::response(&id, &reply)).await,
+                    Step::Done(reply) => {
+                        let _charge = in_flight.take_charge(&reply);
+                        return line.say(message::response(&id, &reply)).await;
+                    }
                 }
             }
         });

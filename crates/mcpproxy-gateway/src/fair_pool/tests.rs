@@ -171,6 +171,40 @@ fn units_of_a_caller_that_gives_up_as_they_are_granted_are_not_lost() {
     check_empty(&pool);
 }
 
+#[test]
+fn an_amount_that_grows_does_not_wait_and_others_do() {
+    let pool = FairPool::new(10, 5);
+    let mut ticket = take(&pool, A, 1);
+    ticket.set(20);
+    let more = pool.take(A, 1);
+    assert_eq!(pool.held(), 21);
+    let mut other = ask(&pool, B, 1);
+    assert_eq!((pool.wanted(A), pool.wanted(B), pool.wanted(C)), ((21, 5), (1, 5), (0, 5)));
+    ticket.set(9);
+    assert!(served(&mut other).is_none(), "ten of ten are held");
+    drop(more);
+    let other = served(&mut other).unwrap();
+    drop((ticket, other));
+    check_empty(&pool);
+}
+
+#[test]
+fn a_pool_that_shrinks_still_serves_everyone() {
+    let pool = FairPool::new(10, 8);
+    let held = take(&pool, A, 8);
+    let mut waiting = ask(&pool, A, 8);
+    pool.resize(4, 2);
+    assert!(served(&mut waiting).is_none());
+    drop(held);
+    drop(served(&mut waiting).unwrap());
+    let small = take(&pool, A, 8);
+    assert_eq!(pool.held(), 2);
+    let mut next = ask(&pool, A, 1);
+    pool.resize(10, 8);
+    drop((served(&mut next).unwrap(), small));
+    check_empty(&pool);
+}
+
 #[tokio::test]
 async fn emptied_waits_for_the_last_ticket_and_place() {
     let pool = FairPool::new(1, 1);

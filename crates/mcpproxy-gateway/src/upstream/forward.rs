@@ -133,10 +133,11 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
     let limit = server.settings.call_timeout;
     let has_slot = AtomicBool::new(false);
     let sent = async {
+        passage.channel.expect_answer().await;
         let _slot = server.slots.acquire(passage.channel.key(), 1).await;
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
-        match exchange(&connection, &subject, passage).await {
+        let reply = match exchange(&connection, &subject, passage).await {
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
                 server.reconnected().await;
@@ -148,7 +149,12 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
                 Box::pin(exchange(&*server.connection(passage.era).await?, &subject, passage)).await
             }
             answered => answered,
+        };
+        // Before the slot is free again, so that the next answer waits if this one is too much.
+        if let Ok(Ok(result)) = &reply {
+            passage.channel.count_answer(result.len());
         }
+        reply
     };
     let mut sent = pin!(sent);
     loop {
