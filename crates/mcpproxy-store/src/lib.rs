@@ -25,6 +25,7 @@ mod sql;
 mod store;
 mod text;
 
+pub use accounts::attempt::{Admission, Attempt, Pace};
 pub use accounts::session::{NewSession, Session};
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};

@@ -7,7 +7,6 @@
 
 pub(crate) mod access;
 mod admin_key;
-pub(crate) mod attempts;
 pub(crate) mod cookie;
 pub(crate) mod factor;
 mod guard;
@@ -18,6 +17,7 @@ pub(crate) mod passkey;
 pub(crate) mod password;
 pub(crate) mod presence;
 pub(crate) mod records;
+pub(crate) mod slow_lane;
 pub(crate) mod totp;
 
 pub use admin_key::AdminKey;

@@ -6,12 +6,14 @@
 //! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
+//! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
 //!
 //! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
 
 mod auth;
 mod diff;
+mod peer;
 mod problem;
 mod query;
 mod rest;

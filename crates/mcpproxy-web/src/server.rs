@@ -1,6 +1,9 @@
 //! Accepts HTTP connections and serves the routes on them.
 
+mod service;
+
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +16,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use self::service::ConnectionService;
 use crate::App;
+use crate::peer::Peer;
 
 /// Timeout for the head of the first request on a connection.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,18 +44,17 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    async fn accept(&self) -> io::Result<TcpStream> {
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let twin = async {
             match &self.twin {
                 Some(twin) => twin.accept().await,
                 None => std::future::pending().await,
             }
         };
-        let (stream, _peer) = tokio::select! {
+        tokio::select! {
             accepted = self.main.accept() => accepted,
             accepted = twin => accepted,
-        }?;
-        Ok(stream)
+        }
     }
 }
 
@@ -63,7 +67,7 @@ impl HttpServer {
     pub async fn run(&self) {
         loop {
             match self.listeners.accept().await {
-                Ok(stream) => self.serve(stream),
+                Ok((stream, address)) => self.serve(stream, Peer::of(address.ip())),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "could not accept a connection");
@@ -84,15 +88,16 @@ impl HttpServer {
         self.connections.shutdown().await;
     }
 
-    fn serve(&self, stream: TcpStream) {
+    fn serve(&self, stream: TcpStream, peer: Peer) {
         // Without TCP_NODELAY, a small answer in two segments waits 40 ms for a delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not turn off Nagle's algorithm");
         }
+        let service = ConnectionService::new(self.app.clone(), peer);
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.app.clone()));
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = self.connections.watch(connection);
         let cut = self.cut.clone();
         tokio::spawn(async move {

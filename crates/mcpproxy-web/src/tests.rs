@@ -13,6 +13,7 @@ mod matrix;
 mod people;
 mod plain;
 mod presence;
+mod sign_in_flood;
 
 use std::time::{Duration, Instant};
 

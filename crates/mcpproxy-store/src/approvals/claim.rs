@@ -127,7 +127,8 @@ impl Store {
             }
             Ok(removed)
         };
-        self.database().write(remove, "remove expired rows").await
+        let removed = self.database().write(remove, "remove expired rows").await?;
+        Ok(removed + self.remove_old_attempts(now_ms).await?)
     }
 }
 

@@ -4,9 +4,9 @@
 //! proof for one approval cannot approve another one. Each code works once: the store remembers the last used time
 //! step. A passkey answers a challenge that the store deletes when it is used.
 //!
-//! Five wrong codes in a row lock the factor of a user for five minutes.
+//! Five wrong codes in a row lock the factor of a user for five minutes, at all gateways of the database.
 
-use mcpproxy_store::{StepUpProof, StoreError, UserRow};
+use mcpproxy_store::{Admission, Attempt, StepUpProof, StoreError, UserRow};
 
 use super::passkey::{Challenge, PasskeyError};
 use super::totp;
@@ -104,8 +104,10 @@ impl AppState {
         if user.locked_until_ms > now_ms {
             return Ok(StepUpResult::NotVerified(FactorError::TooMany { wait_ms: user.locked_until_ms - now_ms }));
         }
-        if let Err(too_many) = self.auth.codes.take(signed.name(), now_ms) {
-            return Ok(StepUpResult::NotVerified(FactorError::TooMany { wait_ms: too_many.wait_ms }));
+        // Counted before the check, so that parallel attempts at several gateways cannot exceed the limit.
+        let attempt = Attempt::Factor(signed.user());
+        if let Admission::TooMany { wait_ms } = store.count_attempt(attempt, now_ms).await? {
+            return Ok(StepUpResult::NotVerified(FactorError::TooMany { wait_ms }));
         }
         let fresh = match input {
             FactorInput { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
@@ -120,7 +122,7 @@ impl AppState {
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
             return Ok(StepUpResult::NotVerified(FactorError::Wrong));
         };
-        self.auth.codes.forgive(signed.name(), now_ms);
+        store.forgive_attempt(attempt).await?;
         if user.failures > 0 {
             store.reset_failures(signed.name()).await?;
         }

@@ -12,11 +12,11 @@ use mcpproxy_core::ApprovalId;
 use mcpproxy_store::{Session, StoreError, User};
 
 use crate::Web;
-use crate::auth::attempts::Attempts;
 use crate::auth::cookie::{self, Transport};
 use crate::auth::passkey::Passkeys;
 use crate::auth::password::Passwords;
 use crate::auth::records;
+use crate::auth::slow_lane::SlowLane;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// A session without requests ends after this time.
@@ -34,11 +34,8 @@ pub(crate) struct AppState {
 /// Everything needed to authenticate users.
 pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
-    /// Failed attempts to sign in.
-    pub(crate) attempts: Attempts,
-    /// Failed codes of signed-in users. Counted separately, so that strangers who fail to sign in cannot lock users
-    /// out.
-    pub(crate) codes: Attempts,
+    /// For attempts to sign in from an address with many failures.
+    pub(crate) slow_lane: SlowLane,
     pub(crate) passkeys: Option<Passkeys>,
     pub(crate) transport: Transport,
 }
@@ -48,8 +45,7 @@ impl AppState {
         let base_url = &web.facts.base_url;
         let auth = Authenticators {
             passwords: Passwords::default(),
-            attempts: Attempts::default(),
-            codes: Attempts::default(),
+            slow_lane: SlowLane::default(),
             passkeys: Passkeys::at(base_url),
             transport: if base_url.starts_with("https://") { Transport::Tls } else { Transport::Plain },
         };

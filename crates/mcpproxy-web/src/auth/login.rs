@@ -1,11 +1,14 @@
 //! Signing in, for the page and for the REST interface.
 
-use mcpproxy_store::{NewSession, StoreError, UserRow};
+use mcpproxy_store::{Admission, Attempt, NewSession, Pace, StoreError, UserRow};
 
-use super::password;
 use super::random_bytes;
 use crate::auth::identity::AppState;
 use crate::auth::records;
+use crate::peer::Peer;
+
+/// The answer to an attempt that finds the slow lane full.
+const LANE_WAIT_MS: i64 = 5_000;
 
 /// A new session and its user.
 pub(crate) struct LoggedIn {
@@ -31,18 +34,20 @@ pub(crate) enum PasswordCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoginError {
     /// The name or the password is wrong. Telling which one would reveal the names.
-    Wrong,
+    Wrong(Pace),
     TooMany {
         wait_ms: i64,
     },
 }
 
 impl AppState {
-    pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<LoginResult, StoreError> {
-        let user = match self.check_password(name, password).await? {
+    pub(crate) async fn log_in(&self, name: &str, password: String, peer: Peer) -> Result<LoginResult, StoreError> {
+        let attempt = Attempt::SignIn { name, address: peer.address() };
+        let user = match self.check_password(attempt, password).await? {
             PasswordCheck::Right(user) => *user,
             PasswordCheck::Refused(refused) => {
-                if refused == LoginError::Wrong {
+                // Of an address with many failures, the first ones of each minute are recorded. More would fill the log.
+                if refused == LoginError::Wrong(Pace::Normal) {
                     // The name is left out: users sometimes type their password into the wrong field.
                     records::write(self, records::refused("login_failed", None, &serde_json::json!({}))).await;
                 }
@@ -54,23 +59,34 @@ impl AppState {
                 records::write(self, records::done("login", &user.name)).await;
                 Ok(LoginResult::LoggedIn(Box::new(LoggedIn { session, user })))
             }
-            None => Ok(LoginResult::Refused(LoginError::Wrong)),
+            None => Ok(LoginResult::Refused(LoginError::Wrong(Pace::Normal))),
         }
     }
 
     /// Checks a password. Failures are counted together, wherever the password was typed. Time and answer are the same
     /// whether the user exists or not.
-    pub(crate) async fn check_password(&self, name: &str, password: String) -> Result<PasswordCheck, StoreError> {
-        let now_ms = self.now_ms();
-        let counted: String = name.chars().take(password::MAX_CHARS).collect();
-        if let Err(too_many) = self.auth.attempts.take(&counted, now_ms) {
-            return Ok(PasswordCheck::Refused(LoginError::TooMany { wait_ms: too_many.wait_ms }));
-        }
-        let user = self.web.store.find_user(name).await?;
+    pub(crate) async fn check_password(
+        &self,
+        attempt: Attempt<'_>,
+        password: String,
+    ) -> Result<PasswordCheck, StoreError> {
+        let store = &self.web.store;
+        let too_many = |wait_ms| Ok(PasswordCheck::Refused(LoginError::TooMany { wait_ms }));
+        let pace = match store.check_attempt(attempt, self.now_ms()).await? {
+            Admission::Admitted(pace) => pace,
+            Admission::TooMany { wait_ms } => return too_many(wait_ms),
+        };
+        // Entered before the attempt is counted: a user who stops waiting has made no mistake.
+        let Some(_turn) = self.auth.slow_lane.enter(pace).await else { return too_many(LANE_WAIT_MS) };
+        let pace = match store.count_attempt(attempt, self.now_ms()).await? {
+            Admission::Admitted(pace) => pace,
+            Admission::TooMany { wait_ms } => return too_many(wait_ms),
+        };
+        let user = store.find_user(attempt.name()).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());
         let is_right = self.auth.passwords.is_right(password, hash).await;
-        let Some(user) = user.filter(|_| is_right) else { return Ok(PasswordCheck::Refused(LoginError::Wrong)) };
-        self.auth.attempts.forgive(&counted, now_ms);
+        let Some(user) = user.filter(|_| is_right) else { return Ok(PasswordCheck::Refused(LoginError::Wrong(pace))) };
+        store.forgive_attempt(attempt).await?;
         Ok(PasswordCheck::Right(Box::new(user)))
     }
 

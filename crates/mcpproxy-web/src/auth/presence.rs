@@ -16,7 +16,7 @@
 //! The store creates the proof types, and `Approvals::approve` takes them as arguments. Code that skips the check does
 //! not compile. Denying needs no proof, because a stolen cookie that denies calls does no harm.
 
-use mcpproxy_store::{PresenceProof, StoreError};
+use mcpproxy_store::{Attempt, PresenceProof, StoreError};
 
 use super::factor::waiting;
 use super::login::{LoginError, PasswordCheck};
@@ -85,9 +85,9 @@ impl AppState {
         signed: &SignedInUser,
         password: &str,
     ) -> Result<PresenceResult, StoreError> {
-        Ok(match self.check_password(signed.name(), password.to_owned()).await? {
+        Ok(match self.check_password(Attempt::Password(signed.user()), password.to_owned()).await? {
             PasswordCheck::Right(_) => PresenceResult::Present(signed.user().present_by_password()),
-            PasswordCheck::Refused(LoginError::Wrong) => {
+            PasswordCheck::Refused(LoginError::Wrong(_)) => {
                 let metadata = serde_json::json!({"user": signed.name()});
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
                 PresenceResult::Absent(PresenceError::WrongPassword)

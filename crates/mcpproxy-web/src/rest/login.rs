@@ -16,6 +16,7 @@ use crate::auth::factor::Factors;
 use crate::auth::identity::{AppState, Identity};
 use crate::auth::login::{LoginError, LoginResult};
 use crate::auth::{cookie, records};
+use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::verb::Verb;
 use crate::wire;
@@ -56,12 +57,13 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
 async fn log_in(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
+    peer: Peer,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let wire::LogIn { name, password } = read(&body?)?;
-    let logged_in = match app.log_in(&name, password).await? {
+    let logged_in = match app.log_in(&name, password, peer).await? {
         LoginResult::LoggedIn(logged_in) => logged_in,
-        LoginResult::Refused(LoginError::Wrong) => return Err(Problem::WRONG_LOGIN),
+        LoginResult::Refused(LoginError::Wrong(_)) => return Err(Problem::WRONG_LOGIN),
         LoginResult::Refused(LoginError::TooMany { wait_ms }) => {
             return Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms));
         }

@@ -17,6 +17,7 @@ use crate::auth::identity::{AppState, Identity};
 use crate::auth::login::{LoginError, LoginResult};
 use crate::auth::records;
 use crate::auth::{cookie, factor, origin, password};
+use crate::peer::Peer;
 use crate::query::decode;
 use crate::ui::form::Form;
 use crate::ui::pages::{Frame, Login, Setup, page};
@@ -93,6 +94,7 @@ async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
 async fn log_in(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
+    peer: Peer,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -104,7 +106,7 @@ async fn log_in(
     let again = |status: StatusCode, error: &str| {
         page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
     };
-    match app.log_in(name, form.or_empty("password").to_owned()).await {
+    match app.log_in(name, form.or_empty("password").to_owned(), peer).await {
         Ok(LoginResult::LoggedIn(logged_in)) => {
             if let Identity::User(before) = &identity
                 && let Err(error) = app.web.store.close_session(&before.secret).await
@@ -113,7 +115,7 @@ async fn log_in(
             }
             enter(&app, &logged_in.session, next)
         }
-        Ok(LoginResult::Refused(LoginError::Wrong)) => {
+        Ok(LoginResult::Refused(LoginError::Wrong(_))) => {
             again(StatusCode::UNAUTHORIZED, "The name or the password is wrong.")
         }
         Ok(LoginResult::Refused(LoginError::TooMany { wait_ms })) => {
