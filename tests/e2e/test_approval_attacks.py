@@ -204,7 +204,7 @@ def test_cookies_are_out_of_reach_of_pages(house: House, ada: Ada) -> None:
 
 
 def test_passwords_cannot_be_tried_out(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Uses its own gateway, because too many attempts lock all users out for a while."""
+    """Uses its own gateway, because wrong passwords lock their user out for a while."""
     house = House(tmp_path_factory.mktemp("guesses"))
     with house.gateway:
         house.settle()

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use auth::{AdminKey, Guard, Guarded};
 pub use problem::{REST_ERRORS, RestError};
-pub use server::{HttpServer, Listeners};
+pub use server::{ConnectionLimits, HttpServer, Listeners};
 
 /// The JSON and CSV of records, shared with the command line.
 pub mod records {

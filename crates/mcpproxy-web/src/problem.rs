@@ -172,6 +172,9 @@ problems! {
     BAD_BODY = BAD_REQUEST "bad_body"
         "the request body is invalid"
         hint "GET /api/v1/docs describes the body";
+    BODY_TOO_SLOW = REQUEST_TIMEOUT "body_too_slow"
+        "the request body did not arrive in time"
+        hint "send the whole body within 10 seconds, or at least 16 KiB per second";
     BODY_TOO_LARGE = PAYLOAD_TOO_LARGE "body_too_large"
         "the request body is too large or incomplete"
         hint "the limit is 2 MiB";

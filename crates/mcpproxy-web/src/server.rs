@@ -1,10 +1,17 @@
 //! Accepts HTTP connections and serves the routes on them.
+//!
+//! Anyone who reaches the port may connect, so nothing here waits without a limit: the head of a request has a timeout,
+//! its body a deadline (`body.rs`), and the number of connections a bound (`connections.rs`).
 
+mod accept_log;
+mod body;
+mod connections;
 mod service;
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +23,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+pub use self::connections::ConnectionLimits;
+
+use self::accept_log::AcceptLog;
+use self::connections::{Connections, Slot};
 use self::service::ConnectionService;
 use crate::App;
 use crate::peer::Peer;
@@ -24,6 +35,8 @@ use crate::peer::Peer;
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of an idle connection. Agents think between calls.
 const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// Longest head of a request, and memory that a connection may take for bytes that nobody has read yet.
+const BUFFER_MAX_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, for example when the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -34,6 +47,7 @@ pub struct HttpServer {
     connections: GracefulShutdown,
     /// Cancelled to close all connections at once.
     cut: CancellationToken,
+    table: Arc<Connections>,
 }
 
 /// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
@@ -59,18 +73,23 @@ impl Listeners {
 }
 
 impl HttpServer {
-    pub fn new(listeners: Listeners, app: App) -> Self {
-        Self { listeners, app, connections: GracefulShutdown::new(), cut: CancellationToken::new() }
+    pub fn new(listeners: Listeners, app: App, limits: ConnectionLimits) -> Self {
+        let (connections, cut) = (GracefulShutdown::new(), CancellationToken::new());
+        Self { listeners, app, connections, cut, table: Connections::new(limits) }
     }
 
     /// Serves until dropped.
     pub async fn run(&self) {
+        let mut log = AcceptLog::default();
         loop {
+            let slot = self.table.slot().await;
             match self.listeners.accept().await {
-                Ok((stream, address)) => self.serve(stream, Peer::of(address.ip())),
+                Ok((stream, address)) => self.serve(stream, Peer::of(address.ip()), slot),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "could not accept a connection");
+                    log.failed(&error, Instant::now());
+                    // Other parts of the process may have opened more files than expected.
+                    self.table.close_one(None);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -88,25 +107,32 @@ impl HttpServer {
         self.connections.shutdown().await;
     }
 
-    fn serve(&self, stream: TcpStream, peer: Peer) {
+    fn serve(&self, stream: TcpStream, peer: Peer, slot: Slot) {
+        let Some(open) = self.table.add(peer, slot) else {
+            tracing::debug!("closed a new connection, because all others of its address are busy");
+            return;
+        };
         // Without TCP_NODELAY, a small answer in two segments waits 40 ms for a delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not turn off Nagle's algorithm");
         }
-        let service = ConnectionService::new(self.app.clone(), peer);
+        let service = ConnectionService::new(self.app.clone(), peer, Arc::clone(&open.activity));
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
+            .max_buf_size(BUFFER_MAX_BYTES)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = self.connections.watch(connection);
         let cut = self.cut.clone();
         tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = connection => ended,
-                () = cut.cancelled() => return,
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended early");
+                    }
+                }
+                () = open.close.cancelled() => tracing::debug!("closed a waiting connection to make room for another"),
+                () = cut.cancelled() => {}
             }
         });
     }

@@ -14,6 +14,7 @@ mod people;
 mod plain;
 mod presence;
 mod sign_in_flood;
+mod strangers;
 
 use std::time::{Duration, Instant};
 

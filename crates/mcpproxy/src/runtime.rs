@@ -37,7 +37,7 @@ use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader};
 use mcpproxy_store::{Ledger, LedgerOptions, Store};
-use mcpproxy_web::{AdminKey, Facts, Guard, HttpServer, Web};
+use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +97,7 @@ impl Runtime {
         settings_file::check_any_runs(&path, &settings)?;
         settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
         let mut lock = home.take_lock()?;
-        raise_file_limit();
+        let open_files = raise_file_limit();
 
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
@@ -140,7 +140,7 @@ impl Runtime {
             },
             stopping: stopping.clone(),
         });
-        let server = HttpServer::new(listeners, app);
+        let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
         let read = operator_files::read;
         let files = WatchedFiles { path, referenced, seen, current: files, gateway: gateway.clone(), guard, read };
         let reload = Reload { files, requests };
@@ -220,12 +220,14 @@ async fn open_ledger(home: &Home, store: &Store, settings: &Settings) -> anyhow:
     Ok(ledger)
 }
 
-/// Raises the limit of open files. Every connection needs one, and the default limit is often 1024.
-fn raise_file_limit() {
+/// Raises the limit of open files, and returns it. Every connection needs one, and the default limit is often 1024.
+fn raise_file_limit() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::debug!(%error, "could not raise the limit of open files");
     }
+    // `None` stands for no limit.
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
