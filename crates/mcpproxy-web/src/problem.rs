@@ -172,6 +172,9 @@ problems! {
     BAD_BODY = BAD_REQUEST "bad_body"
         "the request body is invalid"
         hint "GET /api/v1/docs describes the body";
+    AMBIGUOUS_LENGTH = BAD_REQUEST "ambiguous_length"
+        "the request has both `Content-Length` and `Transfer-Encoding`"
+        hint "send one of them; if you send one, check the proxy in front of the gateway";
     BODY_TOO_SLOW = REQUEST_TIMEOUT "body_too_slow"
         "the request body did not arrive in time"
         hint "send the whole body within 10 seconds, or at least 16 KiB per second";

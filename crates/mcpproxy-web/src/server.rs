@@ -6,6 +6,7 @@
 mod accept_log;
 mod body;
 mod connections;
+mod framing;
 mod service;
 
 use std::io;
@@ -27,6 +28,7 @@ pub use self::connections::ConnectionLimits;
 
 use self::accept_log::AcceptLog;
 use self::connections::{Connections, Slot};
+use self::framing::WatchedStream;
 use self::service::ConnectionService;
 use crate::App;
 use crate::peer::Peer;
@@ -121,7 +123,10 @@ impl HttpServer {
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
             .max_buf_size(BUFFER_MAX_BYTES)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            .serve_connection(
+                TokioIo::new(WatchedStream::new(stream, Arc::clone(&open.activity))),
+                TowerToHyperService::new(service),
+            );
         let connection = self.connections.watch(connection);
         let cut = self.cut.clone();
         tokio::spawn(async move {

@@ -15,14 +15,14 @@
 //! | `tools/` | the tools that each server listed last, for commands that work without a gateway |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
 //!
-//! The folder has mode 0700 and every secret mode 0600. A secret that other users can read is refused instead of used,
+//! The folder has mode 0700 and every secret mode 0600. A folder that other users can write is refused. A secret that other users can read is refused instead of used,
 //! because it may already be known to them ([`secret`]).
 
 pub(crate) mod lock;
 pub(crate) mod secret;
 
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -33,6 +33,7 @@ use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
 const FOLDER_MODE: u32 = 0o700;
+const OTHERS_WRITE: u32 = 0o022;
 const ADMIN_KEY: &str = "admin.key";
 const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
@@ -129,13 +130,34 @@ impl Home {
         self.folder.join("gateway.lock")
     }
 
+    /// Creates the folder, or checks that an existing one is safe to use.
     pub(crate) fn create(&self) -> anyhow::Result<()> {
         let folder = &self.folder;
         DirBuilder::new()
             .recursive(true)
             .mode(FOLDER_MODE)
             .create(folder)
-            .with_context(|| format!("could not create the data folder `{}`", folder.display()))
+            .with_context(|| format!("could not create the data folder `{}`", folder.display()))?;
+        self.check_writers()
+    }
+
+    /// Refuses a folder that other users can write. They could replace contracts, keys or the database.
+    fn check_writers(&self) -> anyhow::Result<()> {
+        let shown = self.folder.display();
+        let metadata = std::fs::metadata(&self.folder).with_context(|| format!("could not read `{shown}`"))?;
+        let (us, owner) = (rustix::process::geteuid().as_raw(), metadata.uid());
+        let word = shell::plain_word(&shown.to_string());
+        if owner != us && owner != 0 {
+            let message = format!("The data folder `{shown}` belongs to another user (uid {owner}, you are {us}).");
+            let hint = format!("run `chown {us} {word}` as root, or choose another folder with --home DIR");
+            return Err(Failure::new(Exit::Failed, message).hint(hint).into());
+        }
+        if metadata.mode() & OTHERS_WRITE != 0 {
+            let message = format!("Other users can write to the data folder `{shown}`.");
+            let hint = format!("run `chmod go-w {word}`, or choose a folder of your own with --home DIR");
+            return Err(Failure::new(Exit::Failed, message).hint(hint).into());
+        }
+        Ok(())
     }
 
     /// Returns the admin key. Creates it if it does not exist.
@@ -219,6 +241,17 @@ mod tests {
         drop(lock);
         assert!(home.running().unwrap().is_none());
         home.take_lock().unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused() {
+        let (_folder, home) = home();
+        for (mode, is_refused) in [(0o700, false), (0o755, false), (0o770, true), (0o702, true), (0o1777, true)] {
+            fs::set_permissions(home.folder(), Permissions::from_mode(mode)).unwrap();
+            let created = home.create().map_err(|error| error.to_string());
+            let expected = format!("Other users can write to the data folder `{}`.", home.folder().display());
+            assert_eq!(created.err(), is_refused.then_some(expected), "{mode:o}");
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use mcpproxy_core::{ServerName, Untrusted};
+use rustix::fs::OFlags;
 
 /// Prefix of the gateway's own lines.
 const REMARK: &str = "[mcpproxy] ";
@@ -106,10 +107,10 @@ fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    // A link could lead lines of a server to any file of the owner. A pipe would block until something reads it.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("not a regular file")) }
 }
 
 #[cfg(test)]
@@ -134,6 +135,18 @@ mod tests {
         assert_eq!((mode("logs"), mode("logs/noisy.log")), (0o700, 0o600));
         assert_eq!(log.last(usize::MAX).len(), LINES_KEPT);
         assert!(log.last(1).first().unwrap().for_json().starts_with("2999 "));
+    }
+
+    #[test]
+    fn a_log_does_not_follow_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "mine").unwrap();
+        std::os::unix::fs::symlink(&precious, folder.path().join("fx.log")).unwrap();
+        let log = ServerLog::new(folder.path(), &ServerName::parse("fx").unwrap());
+        log.line(b"overwritten");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
+        assert_eq!(log.last(1).len(), 1, "the line is still in memory");
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub(super) struct Activity {
     since_ms: AtomicU64,
     /// True if the body of the current request took too long.
     is_late: AtomicBool,
+    /// True if a request has two lengths. Nothing that follows can be trusted, so it stays true.
+    is_ambiguous: AtomicBool,
     began: Instant,
 }
 
@@ -161,6 +163,7 @@ impl Activity {
             was_useful: AtomicBool::new(false),
             since_ms: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
+            is_ambiguous: AtomicBool::new(false),
             began,
         };
         activity.touch();
@@ -184,6 +187,14 @@ impl Activity {
 
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn request_is_ambiguous(&self) {
+        self.is_ambiguous.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.is_ambiguous.load(Ordering::Relaxed)
     }
 
     pub(super) fn was_useful(&self) {

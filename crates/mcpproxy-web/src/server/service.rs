@@ -47,14 +47,18 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.activity.request_begins();
         request.extensions_mut().insert(self.peer);
+        if self.activity.is_ambiguous() {
+            return Answering { inner: None, activity: Arc::clone(&self.activity) };
+        }
         let request = request.map(|body| TimedBody::new(body, Arc::clone(&self.activity), BodyDeadline::OF_STRANGERS));
-        Answering { inner: self.app.call(request), activity: Arc::clone(&self.activity) }
+        Answering { inner: Some(self.app.call(request)), activity: Arc::clone(&self.activity) }
     }
 }
 
 /// An answer in the making. A named type, because a boxed future would be an allocation for every request.
 pub(super) struct Answering<F> {
-    inner: F,
+    /// `None` if the request is refused.
+    inner: Option<F>,
     activity: Arc<Activity>,
 }
 
@@ -62,7 +66,12 @@ impl<F: Future<Output = Result<Response, Infallible>> + Unpin> Future for Answer
     type Output = Result<Response<AnswerBody<Body>>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ok(mut answer) = ready!(Pin::new(&mut self.inner).poll(context));
+        let mut answer = match &mut self.inner {
+            Some(inner) => match ready!(Pin::new(inner).poll(context)) {
+                Ok(answer) => answer,
+            },
+            None => closing(Problem::AMBIGUOUS_LENGTH),
+        };
         // Routes report a late body as one that is incomplete or too large. Only we know better.
         if self.activity.is_late() {
             answer = closing(Problem::BODY_TOO_SLOW);

@@ -73,3 +73,20 @@ async fn connections_of_busy_users_stay() {
     server.abort();
     fixture.stop().await;
 }
+
+#[tokio::test]
+async fn a_request_with_two_lengths_is_refused_and_closed() {
+    let fixture = Fixture::new().await;
+    let (address, server) = serve(&fixture).await;
+    for lengths in
+        ["Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"]
+    {
+        let head = format!("POST /api/v1/login HTTP/1.1\r\nHost: localhost:8080\r\n{lengths}\r\n");
+        let answer = rest(send(&address, &format!("{head}0\r\n\r\n{WHOLE}")).await).await;
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        assert!(answer.contains("\"ambiguous_length\""), "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "the rest is not a request: {answer}");
+    }
+    server.abort();
+    fixture.stop().await;
+}

@@ -1,0 +1,319 @@
+//! Finds requests whose length is ambiguous: with both `Content-Length` and `Transfer-Encoding`.
+//!
+//! A proxy in front of the gateway may use one of the two, and the gateway the other. Then they disagree about where a
+//! request ends, and an attacker can hide a second request in the body of the first one (request smuggling). RFC 9112 lets
+//! a server reject such requests, and this one does.
+//!
+//! hyper accepts them, and removes `Content-Length` before a service sees the request. So [`WatchedStream`] reads along as
+//! the bytes arrive. To know where a head begins, it has to know where the body before it ended. [`Requests`] therefore
+//! follows lengths and chunks, and nothing else. It reads a line at a time, keeps [`LINE_MAX_BYTES`] of it, and never
+//! changes a byte. If it meets anything that it does not understand, it stops looking: hyper rejects that, and closes the
+//! connection.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::connections::Activity;
+
+/// Longer than any line that matters. Of a longer one, the beginning is enough.
+const LINE_MAX_BYTES: usize = 256;
+
+/// Follows the requests on a connection.
+#[derive(Default)]
+pub(super) struct Requests {
+    part: Part,
+    /// The beginning of a line whose end has not arrived.
+    line: Vec<u8>,
+}
+
+/// The part of a request that the next byte belongs to.
+#[derive(Clone, Copy)]
+enum Part {
+    Head(Head),
+    /// A body, or the data of a chunk with its line break. `then` follows after this many bytes.
+    Bytes {
+        left: u64,
+        then: AfterBytes,
+    },
+    ChunkSize,
+    Trailer,
+    /// Something that hyper rejects.
+    Unknown,
+}
+
+#[derive(Clone, Copy)]
+enum AfterBytes {
+    Head,
+    ChunkSize,
+}
+
+/// The lines of a head so far.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    has_begun: bool,
+    length: Length,
+    is_encoded: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Length {
+    #[default]
+    Missing,
+    Known(u64),
+    Malformed,
+}
+
+/// The result of looking at some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Nothing,
+    AmbiguousLength,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::Head(Head::default())
+    }
+}
+
+impl Requests {
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> Finding {
+        while !bytes.is_empty() {
+            match self.part {
+                Part::Unknown => return Finding::Nothing,
+                Part::Bytes { left, then } => {
+                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    bytes = bytes.get(here..).unwrap_or_default();
+                    self.part = match (left.saturating_sub(u64::try_from(here).unwrap_or(u64::MAX)), then) {
+                        (0, AfterBytes::Head) => Part::default(),
+                        (0, AfterBytes::ChunkSize) => Part::ChunkSize,
+                        (left, then) => Part::Bytes { left, then },
+                    };
+                }
+                Part::Head(_) | Part::ChunkSize | Part::Trailer => {
+                    let Some(end) = memchr(b'\n', bytes) else {
+                        self.keep(bytes);
+                        return Finding::Nothing;
+                    };
+                    let (line, rest) = bytes.split_at(end);
+                    bytes = rest.get(1..).unwrap_or_default();
+                    if self.end_line(line) == Finding::AmbiguousLength {
+                        return Finding::AmbiguousLength;
+                    }
+                }
+            }
+        }
+        Finding::Nothing
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LINE_MAX_BYTES.saturating_sub(self.line.len()).min(bytes.len());
+        self.line.extend_from_slice(bytes.get(..room).unwrap_or_default());
+    }
+
+    /// Looks at a line, of which this is the end.
+    fn end_line(&mut self, end: &[u8]) -> Finding {
+        if self.line.is_empty() {
+            return self.whole_line(end);
+        }
+        self.keep(end);
+        let line = std::mem::take(&mut self.line);
+        self.whole_line(&line)
+    }
+
+    fn whole_line(&mut self, line: &[u8]) -> Finding {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.part = match self.part {
+            Part::Head(head) if !line.is_empty() => Part::Head(head.with(line)),
+            // Empty lines before a request are allowed.
+            Part::Head(head) if !head.has_begun => Part::Head(head),
+            Part::Head(head) => match (head.length, head.is_encoded) {
+                (Length::Missing, true) => Part::ChunkSize,
+                (Length::Known(_) | Length::Malformed, true) => {
+                    self.part = Part::Unknown;
+                    return Finding::AmbiguousLength;
+                }
+                (Length::Missing | Length::Known(0), false) => Part::default(),
+                (Length::Known(left), false) => Part::Bytes { left, then: AfterBytes::Head },
+                (Length::Malformed, false) => Part::Unknown,
+            },
+            Part::ChunkSize => match chunk_size(line) {
+                Some(0) => Part::Trailer,
+                // The data ends with a line break.
+                Some(size) => Part::Bytes { left: size.saturating_add(2), then: AfterBytes::ChunkSize },
+                None => Part::Unknown,
+            },
+            Part::Trailer if line.is_empty() => Part::default(),
+            other @ (Part::Trailer | Part::Bytes { .. } | Part::Unknown) => other,
+        };
+        Finding::Nothing
+    }
+}
+
+impl Head {
+    fn with(self, line: &[u8]) -> Self {
+        let head = Self { has_begun: true, ..self };
+        // The first line is the request line, which has no header name before its first colon.
+        let name_end = match memchr(b':', line) {
+            Some(end) if self.has_begun => end,
+            Some(_) | None => return head,
+        };
+        let (name, value) = line.split_at(name_end);
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return Self { is_encoded: true, ..head };
+        }
+        if !name.eq_ignore_ascii_case(b"content-length") {
+            return head;
+        }
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        let length = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        Self { length: length.and_then(|text| text.parse().ok()).map_or(Length::Malformed, Length::Known), ..head }
+    }
+}
+
+/// Returns the size in front of a chunk. Extensions follow after `;`.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|b| *b == b';').next()?.trim_ascii();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// A stream on which requests arrive.
+pub(super) struct WatchedStream<S> {
+    inner: S,
+    requests: Requests,
+    activity: Arc<Activity>,
+}
+
+impl<S> WatchedStream<S> {
+    pub(super) fn new(inner: S, activity: Arc<Activity>) -> Self {
+        Self { inner, requests: Requests::default(), activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
+        match this.requests.read(buffer.filled().get(before..).unwrap_or_default()) {
+            Finding::Nothing => {}
+            Finding::AmbiguousLength => this.activity.request_is_ambiguous(),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "POST /mcp HTTP/1.1\r\nHost: localhost:8080\r\n";
+
+    /// The finding must not depend on how the bytes are split.
+    fn check(text: &str, expected: Finding) {
+        for size in [1, 2, 3, 7, text.len().max(1)] {
+            let mut requests = Requests::default();
+            let found = text.as_bytes().chunks(size).map(|bytes| requests.read(bytes));
+            let found = found.max_by_key(|found| *found == Finding::AmbiguousLength).unwrap();
+            assert_eq!(found, expected, "{text:?} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn both_headers_are_ambiguous() {
+        for headers in [
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+            "transfer-encoding:chunked\r\nCONTENT-LENGTH:0\r\n",
+            "content-length: x\r\ntransfer-encoding: gzip, chunked\r\n",
+            "Content-Length: 4\nTransfer-Encoding: identity\n",
+        ] {
+            check(&format!("{PLAIN}{headers}\r\n"), Finding::AmbiguousLength);
+        }
+        let long = "x".repeat(LINE_MAX_BYTES * 3);
+        check(
+            &format!("{PLAIN}X: {long}\r\nContent-Length: 4\r\nTransfer-Encoding: {long}\r\n\r\n"),
+            Finding::AmbiguousLength,
+        );
+    }
+
+    #[test]
+    fn either_header_is_fine() {
+        for text in [
+            format!("{PLAIN}\r\n"),
+            format!("{PLAIN}Content-Length: 4\r\n\r\nbody"),
+            format!("{PLAIN}Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"),
+            format!("{PLAIN}X-Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            format!("{PLAIN}Content-Length: 4\r\nX: Transfer-Encoding: chunked\r\n\r\n"),
+            "GET /content-length:4 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+        ] {
+            check(&text, Finding::Nothing);
+        }
+    }
+
+    /// What a body contains is not a header, and what follows a body is.
+    #[test]
+    fn bodies_end_where_they_say() {
+        let bad = format!("{PLAIN}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let size = bad.len();
+        for first in [
+            format!("{PLAIN}Content-Length: {size}\r\n\r\n{bad}"),
+            format!("{PLAIN}Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n{bad}\r\n0\r\n\r\n"),
+            format!(
+                "{PLAIN}Transfer-Encoding: chunked\r\n\r\n1\r\n.\r\n{size:X};a=b\r\n{bad}\r\n0\r\nTrailer: x\r\n\r\n"
+            ),
+            format!("\r\n\r\n{PLAIN}\r\n"),
+        ] {
+            check(&first, Finding::Nothing);
+            check(&format!("{first}{PLAIN}Content-Length: 2\r\n\r\nok"), Finding::Nothing);
+            check(&format!("{first}{bad}"), Finding::AmbiguousLength);
+        }
+    }
+
+    #[test]
+    fn what_hyper_rejects_is_not_followed() {
+        for text in ["Content-Length: 5x\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nzz\r\n"] {
+            let mut requests = Requests::default();
+            assert_eq!(requests.read(format!("{PLAIN}{text}").as_bytes()), Finding::Nothing);
+            assert!(matches!(requests.part, Part::Unknown));
+        }
+    }
+}
