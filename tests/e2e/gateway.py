@@ -49,6 +49,8 @@ class Gateway:
         self.child: subprocess.Popen[bytes] | None = None
         self.address = ""
         self.listen = "127.0.0.1:0"
+        # More options of `serve`.
+        self.start_words: tuple[str, ...] = ()
         if settings is not None:
             self.write_settings(settings)
 
@@ -76,7 +78,7 @@ class Gateway:
         began = time.monotonic()
         with open(self.home / "stdout.txt", "wb") as out, open(self.home / "stderr.txt", "wb") as err:
             self.child = subprocess.Popen(
-                [peers.MCPPROXY, "serve", "--home", str(self.home), "--listen", self.listen],
+                [peers.MCPPROXY, "serve", "--home", str(self.home), "--listen", self.listen, *self.start_words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -42,6 +42,16 @@ pub enum StoreError {
     #[error("the database cannot hold any more chains; use a new database, or the data folder of an existing chain")]
     ChainsFull,
 
+    /// At the start. Continuing the chain would hide the damage.
+    #[error("the activity log of chain `{chain}` is damaged: {damage}")]
+    Damaged { chain: String, damage: String },
+
+    #[error("`signing.key` is not the key of chain `{chain}`, which this gateway wrote before")]
+    KeyReplaced { chain: String },
+
+    #[error("`signing.key` is missing, but this gateway wrote the chain `{chain}` before")]
+    KeyMissing { chain: String },
+
     #[error(
         "records are missing: the activity log of chain `{chain}` ends at position {found}, but position {signed} was \
          signed; run `mcpproxy activity verify` for details"

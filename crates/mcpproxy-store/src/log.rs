@@ -19,6 +19,7 @@ mod removal;
 mod retention;
 pub(crate) mod signature;
 mod sql;
+mod start;
 mod subject;
 pub(crate) mod summary;
 mod tally;

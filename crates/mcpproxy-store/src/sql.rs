@@ -4,6 +4,7 @@ pub(crate) mod bulk;
 pub(crate) mod columns;
 mod database;
 pub(crate) mod driver;
+mod integrity;
 mod migrate;
 
 pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect};

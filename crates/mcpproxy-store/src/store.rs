@@ -25,6 +25,12 @@ impl Store {
         Ok(Self { database: Arc::new(Database::open_read_only(location).await?) })
     }
 
+    /// Returns what SQLite's `integrity_check` finds wrong with the database file. Reads all of it. PostgreSQL checks its
+    /// files itself, so the list is empty.
+    pub async fn file_damage(&self) -> Result<Vec<String>, StoreError> {
+        self.database.file_damage().await
+    }
+
     /// Closes all connections.
     pub async fn close(&self) {
         self.database.close().await;

@@ -150,3 +150,41 @@ async fn calls_in_one_line_are_checked_in_full(place: &Place) {
     let found = damage(&store).await.map(|damage| (damage.seq, damage.what));
     assert_eq!(found, Some((seq, DamageKind::ResultChanged)));
 }
+
+/// The chain proves the table. Filters read an index, which could lack a row.
+#[tokio::test]
+async fn an_index_without_a_row_is_found() {
+    let place = Place::sqlite();
+    write(&place).await.close().await;
+    place
+        .sql(
+            "DROP INDEX records_tool; \
+             CREATE INDEX records_tool ON records (tool, key) WHERE tool IS NOT NULL AND seq <> 1; \
+             PRAGMA writable_schema = ON; \
+             UPDATE sqlite_master SET sql = 'CREATE INDEX records_tool ON records (tool, key) WHERE tool IS NOT NULL' \
+             WHERE name = 'records_tool'; \
+             PRAGMA writable_schema = OFF",
+        )
+        .await;
+    let store = place.store().await;
+    assert_eq!(damage(&store).await, None, "the chain is intact");
+    let found = store.file_damage().await.unwrap();
+    assert!(!found.is_empty() && found.iter().all(|found| found.contains("records_tool")), "{found:?}");
+    place.sql("REINDEX").await;
+    assert_eq!(store.file_damage().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_file_with_damaged_pages_is_found() {
+    let place = Place::sqlite();
+    write(&place).await.close().await;
+    let mcpproxy_store::Location::Sqlite(path) = &place.location else { panic!("a file") };
+    let root = place.sql("SELECT rootpage FROM sqlite_master WHERE name = 'records_tool'").await[0];
+    let size = place.sql("PRAGMA page_size").await[0];
+    let begin = usize::try_from((root - 1) * size).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[begin..begin + usize::try_from(size).unwrap()].fill(0x5a);
+    fs::write(path, bytes).unwrap();
+    let store = place.store().await;
+    assert!(!store.file_damage().await.unwrap().is_empty());
+}

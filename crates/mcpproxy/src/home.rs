@@ -8,6 +8,7 @@
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
+//! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
@@ -21,7 +22,8 @@
 pub(crate) mod lock;
 pub(crate) mod secret;
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +41,9 @@ const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
 const DATABASE: &str = "mcpproxy.db";
 
-pub(crate) const KEYS: [&str; 3] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY];
+const OLD_SIGNING_KEY: &str = "signing.key.old";
+
+pub(crate) const KEYS: [&str; 4] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, OLD_SIGNING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
@@ -170,11 +174,28 @@ impl Home {
         Ok(key)
     }
 
-    /// Returns the key that signs the activity log. Creates it if it does not exist.
-    pub(crate) fn signing_key_or_new(&self) -> anyhow::Result<SigningKey> {
-        if let Some(key) = self.existing_signing_key()? {
-            return Ok(key);
+    /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin. Returns the old
+    /// checkpoint.
+    pub(crate) fn set_log_aside(&self) -> anyhow::Result<Option<String>> {
+        let old = match fs::read_to_string(self.checkpoint()) {
+            Ok(note) => Some(note),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(error).with_context(|| format!("could not read `{}`", self.checkpoint().display()));
+            }
+        };
+        // The key first: with a checkpoint and without its key, a start is refused.
+        for (from, to) in [(self.signing_key(), OLD_SIGNING_KEY), (self.checkpoint(), "checkpoint.old.txt")] {
+            match fs::rename(&from, self.folder.join(to)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                moved => moved.with_context(|| format!("could not rename `{}`", from.display()))?,
+            }
         }
+        Ok(old)
+    }
+
+    /// Creates the key that signs the activity log.
+    pub(crate) fn new_signing_key(&self) -> anyhow::Result<SigningKey> {
         let key = random_key()?;
         write_secret(&self.signing_key(), &key)?;
         self.parse_signing_key(&key)
@@ -189,7 +210,10 @@ impl Home {
         let key = SigningKey::from_hex(text).ok_or_else(|| {
             let path = self.signing_key();
             Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
-                .hint("restore the file from a backup, or move it away to start a new chain with a new key")
+                .hint(
+                    "restore the file from a backup; without one, move it away and start a new chain with `mcpproxy serve \
+                     --accept-damage`",
+                )
         })?;
         Ok(key)
     }
@@ -210,7 +234,7 @@ fn no_secret(path: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::secret::{KEY_BYTES, Readers, replace_file};
@@ -272,22 +296,35 @@ mod tests {
     fn the_signing_key_is_made_once() {
         let (_folder, home) = home();
         assert!(home.existing_signing_key().unwrap().is_none());
-        let made = home.signing_key_or_new().unwrap();
-        assert_eq!(home.signing_key_or_new().unwrap().verifier(), made.verifier());
+        let made = home.new_signing_key().unwrap();
+        assert!(home.new_signing_key().is_err(), "a key is never replaced");
         assert_eq!(home.existing_signing_key().unwrap().unwrap().verifier(), made.verifier());
         assert_eq!((mode(&home.signing_key()), read_secret(&home.signing_key()).unwrap().unwrap().len()), (0o600, 64));
 
         fs::set_permissions(home.signing_key(), Permissions::from_mode(0o644)).unwrap();
-        let refused = home.signing_key_or_new().err().unwrap().to_string();
+        let refused = home.existing_signing_key().err().unwrap().to_string();
         assert!(refused.ends_with("permissions too open"), "{refused}");
 
         fs::set_permissions(home.signing_key(), Permissions::from_mode(0o600)).unwrap();
         for broken in ["", "00", &"g".repeat(64)] {
             fs::write(home.signing_key(), broken).unwrap();
-            let refused = home.signing_key_or_new().err().unwrap().to_string();
+            let refused = home.existing_signing_key().err().unwrap().to_string();
             assert!(refused.ends_with("does not hold a key of 64 hexadecimal digits"), "{refused}");
             assert_eq!(fs::read_to_string(home.signing_key()).unwrap(), broken, "it is not replaced");
         }
+    }
+
+    #[test]
+    fn a_damaged_log_is_set_aside() {
+        let (_folder, home) = home();
+        assert_eq!(home.set_log_aside().unwrap(), None);
+        let old = home.new_signing_key().unwrap();
+        fs::write(home.checkpoint(), "note").unwrap();
+        assert_eq!(home.set_log_aside().unwrap().as_deref(), Some("note"));
+        assert!(home.existing_signing_key().unwrap().is_none() && !home.checkpoint().exists());
+        let aside = fs::read_to_string(home.folder().join(OLD_SIGNING_KEY)).unwrap();
+        assert_eq!(SigningKey::from_hex(&aside).unwrap().verifier(), old.verifier());
+        assert_ne!(home.new_signing_key().unwrap().verifier(), old.verifier());
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! 1. Read the operator's files. An invalid file stops the start, and so do settings without a single usable server.
 //! 2. Lock the data folder, so that one gateway owns the keys and the log.
 //! 3. Bind the port, on both loopback addresses.
-//! 4. Open the database and the activity log. Calls that were open at the last stop are marked as interrupted.
+//! 4. Open the database and the activity log, unless the log is damaged. Calls that were open at the last stop are
+//!    marked as interrupted.
 //! 5. Create or read the token of the local agent.
 //! 6. Start the gateway, which connects to the servers in the background.
 //! 7. Build the web application, and write the address into `gateway.lock`. From here on, other commands find the
@@ -27,6 +28,7 @@ pub(crate) mod first_user;
 mod listen;
 mod local_agent;
 pub(crate) mod notices;
+mod open_log;
 mod reload;
 
 use std::future::Future;
@@ -36,7 +38,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader};
-use mcpproxy_store::{Ledger, LedgerOptions, Store};
+use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -54,15 +56,12 @@ use crate::terminal::time::now_ms;
 pub(crate) use self::banner::banner;
 pub(crate) use self::end_signal::EndSignal;
 pub(crate) use self::listen::Listen;
+pub(crate) use self::open_log::OnDamage;
 
 /// Time to write the last records, on a disk that may be slow or gone.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time to close connections whose last answer is being written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Time for the log to accept a record. After that, the call is refused. A disk that other programs keep busy may need
-/// more than a second.
-const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub(crate) struct Runtime {
@@ -86,7 +85,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    pub(crate) async fn start(home: &Home, listen: Listen) -> anyhow::Result<Self> {
+    pub(crate) async fn start(home: &Home, listen: Listen, on_damage: OnDamage) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
         let seen = operator_files::inspect(&path, &[]);
@@ -104,7 +103,7 @@ impl Runtime {
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
         let store = Store::open(&location).await?;
-        let ledger = open_ledger(home, &store, &settings).await?;
+        let ledger = open_log::open(home, &store, &settings, on_damage).await?;
         let local = local_agent::open(home, &store, &local_agent::name(&location, ledger.verifier())).await?;
 
         let program = std::env::current_exe().context("could not find the path of this program")?;
@@ -198,26 +197,6 @@ async fn stop(server: HttpServer, gateway: &Gateway) {
         tracing::warn!("stopped before the log was complete");
     }
     mcpproxy_gateway::end_orphans();
-}
-
-/// Opens the activity log and continues the chain of this data folder.
-async fn open_ledger(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
-    let options = LedgerOptions {
-        key: home.signing_key_or_new()?,
-        newest_checkpoint: Some(home.checkpoint()),
-        checkpoints_to: settings.activity.checkpoints_to.as_ref().map(|path| home.folder().join(path)),
-        retention: settings.activity.retention,
-        patience: LOG_TIMEOUT,
-        now_ms,
-    };
-    let ledger = Ledger::start(store, options).await?;
-    let interrupted = ledger.interrupted();
-    if interrupted > 0 {
-        tracing::warn!(
-            "{interrupted} calls were running when the gateway last stopped. They are marked as interrupted."
-        );
-    }
-    Ok(ledger)
 }
 
 /// Raises the limit of open files, and returns it. Every connection needs one, and the default limit is often 1024.

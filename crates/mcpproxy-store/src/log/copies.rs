@@ -1,6 +1,6 @@
 //! Copies of checkpoints in files. An attacker with access to the database may not be able to change these files.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -72,10 +72,12 @@ fn copy(paths: &CopyPaths, note: &str) -> io::Result<()> {
     }
 }
 
-/// Replaces the file atomically: a reader sees the old content or the new.
+/// Replaces the file atomically: a reader sees the old content or the new, also after a power failure.
 fn replace(path: &Path, note: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
-    fs::write(&fresh, note)?;
+    let mut file = File::create(&fresh)?;
+    file.write_all(note.as_bytes())?;
+    file.sync_data()?;
     fs::rename(&fresh, path)
 }

@@ -25,10 +25,11 @@
 //! - **One process per chain.** `start` ends the calls that an earlier run left open as `interrupted`. It must hold the
 //!   lock of the data folder, or it would end the calls of a running gateway.
 //!
-//! `start` also compares the database with the newest checkpoint outside it. It refuses to continue a log that lost
-//! records or was rewritten, because new records on top would hide the damage.
+//! `start` also checks the end of the chain, and compares it with the newest checkpoint outside the database
+//! (`start.rs`). It refuses to continue a log that lost records or was rewritten, because new records on top would hide
+//! the damage.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +38,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use super::checkpoint::Checkpoint;
 use super::copies::{Copies, CopyPaths};
 use super::health::{Health, Pulse};
 use super::keeper::Keeper;
@@ -45,11 +45,9 @@ use super::operation::{End, Stage, Waiter, Written};
 use super::queue::{Limits, OpenRecord, Queue};
 use super::retention::Retainer;
 use super::signature::{SigningKey, Verifier};
-use super::sql::RecordWriter;
 use super::waiting::Waiting;
 use super::writer::Writer;
 use crate::approvals::step::{Conditional, Step, Steps};
-use crate::error::with_causes;
 use crate::{NewRecord, Outcome, RecordId, Store, StoreError};
 
 /// Writes the records of one chain. All clones share one queue and one writer.
@@ -101,10 +99,8 @@ impl Ledger {
     pub(crate) async fn start_with(store: &Store, options: LedgerOptions, limits: Limits) -> Result<Self, StoreError> {
         let LedgerOptions { key, newest_checkpoint, checkpoints_to, retention, patience: _, now_ms } = options;
         let verifier = key.verifier().clone();
+        store.check_chain(&verifier, newest_checkpoint.as_deref()).await?;
         let mut database = store.database().record_writer(&verifier, now_ms()).await?;
-        if let Some(path) = &newest_checkpoint {
-            check_newest(&mut database, &verifier, path).await?;
-        }
         let interrupted = database.close_interrupted().await?;
         let signed_seq = database.signed_seq().await?;
         let queue = Arc::new(Queue::new(limits, database.chain(), database.head().key));
@@ -261,31 +257,6 @@ fn waiter(wait_for: WaitFor) -> (Option<Waiter>, Option<oneshot::Receiver<Writte
 /// [`Ledger::start`].
 fn spawn(writer: Writer) -> JoinHandle<Result<(), StoreError>> {
     tokio::spawn(writer.run())
-}
-
-/// Checks that the database contains the newest signed position, with the signed hash.
-async fn check_newest(database: &mut RecordWriter, verifier: &Verifier, path: &Path) -> Result<(), StoreError> {
-    let note = match std::fs::read_to_string(path) {
-        Ok(note) => note,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(StoreError::Open { path: path.to_owned(), source: Arc::new(source) }),
-    };
-    let signed = match Checkpoint::open(&note, verifier) {
-        Ok(signed) => signed,
-        Err(error) => {
-            tracing::warn!(error = with_causes(&error), path = %path.display(), "ignoring an unusable checkpoint");
-            return Ok(());
-        }
-    };
-    let chain = verifier.chain().to_owned();
-    if database.head().seq < signed.seq {
-        return Err(StoreError::Truncated { chain, found: database.head().seq, signed: signed.seq });
-    }
-    match database.hash_at(signed.seq).await? {
-        Some(hash) if hash != signed.hash => Err(StoreError::Rewritten { chain, seq: signed.seq }),
-        // `None`: retention removed it.
-        Some(_) | None => Ok(()),
-    }
 }
 
 #[cfg(test)]

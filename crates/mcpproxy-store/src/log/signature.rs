@@ -78,6 +78,11 @@ impl Verifier {
         &self.chain
     }
 
+    /// Tells if a text has the form of the name of a chain.
+    pub(crate) fn is_chain_name(text: &str) -> bool {
+        text.len() == 2 * CHAIN_NAME_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+
     /// Reads `NAME+KEYID+KEY`.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, rest) = text.trim().split_once('+')?;

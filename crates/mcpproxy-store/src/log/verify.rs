@@ -113,8 +113,7 @@ impl Store {
         let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
         let mut evidence = Evidence::new(options)?;
         let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
-        let mut meter =
-            ProgressMeter { progress, now: Progress { done: 0, total: total.max(0).unsigned_abs() }, told: 0 };
+        let mut meter = ProgressMeter::new(progress, total.max(0).unsigned_abs());
         let mut verdicts = Vec::new();
         let known: Vec<i64> = rows.iter().map(|row| row.number.into()).collect();
         for row in rows {
@@ -169,20 +168,20 @@ impl Store {
 }
 
 /// The state of verifying one chain.
-struct Check {
-    chain: ChainRow,
+pub(super) struct Check {
+    pub(super) chain: ChainRow,
     /// The last position that retention removed.
-    removed: i64,
-    walk: ChainWalk,
-    end: i64,
+    pub(super) removed: i64,
+    pub(super) walk: ChainWalk,
+    pub(super) end: i64,
     /// Checkpoints from outside, by position.
-    notes: BTreeMap<i64, Vec<Checkpoint>>,
-    damage: Option<Damage>,
+    pub(super) notes: BTreeMap<i64, Vec<Checkpoint>>,
+    pub(super) damage: Option<Damage>,
 }
 
 impl Check {
     /// Checks the position at which the chain starts now.
-    async fn start(&mut self, store: &Store) -> Result<(), StoreError> {
+    pub(super) async fn start(&mut self, store: &Store) -> Result<(), StoreError> {
         let first = store.database().first_row(self.chain.number.into()).await?;
         if let Some((seq, id)) = first.and_then(|row| Some((row.seq?, row.id)))
             && seq <= self.walk.seq
@@ -202,7 +201,7 @@ impl Check {
         Ok(())
     }
 
-    async fn run(&mut self, store: &Store, meter: &mut ProgressMeter<'_>) -> Result<(), StoreError> {
+    pub(super) async fn run(&mut self, store: &Store, meter: &mut ProgressMeter<'_>) -> Result<(), StoreError> {
         let (database, number) = (store.database(), self.chain.number);
         let mut size = STRETCH_MAX / 4;
         let mut ahead: Option<(i64, Stretch)> = None;
@@ -338,13 +337,17 @@ impl Evidence {
     }
 }
 
-struct ProgressMeter<'p> {
+pub(super) struct ProgressMeter<'p> {
     progress: &'p mut (dyn FnMut(Progress) + Send),
     now: Progress,
     told: u64,
 }
 
-impl ProgressMeter<'_> {
+impl<'p> ProgressMeter<'p> {
+    pub(super) fn new(progress: &'p mut (dyn FnMut(Progress) + Send), total: u64) -> Self {
+        Self { progress, now: Progress { done: 0, total }, told: 0 }
+    }
+
     fn add(&mut self, lines: i64) {
         self.now.done += lines.max(0).unsigned_abs();
         if self.now.done - self.told >= PROGRESS_LINES {

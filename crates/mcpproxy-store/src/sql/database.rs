@@ -201,9 +201,14 @@ async fn connect_postgres(url: &str) -> Result<Connection, StoreError> {
 }
 
 fn is_busy(error: &sqlx::Error) -> bool {
-    // The lower byte of SQLite's extended codes is the code proper, and 5 is SQLITE_BUSY.
+    // 5 is SQLITE_BUSY.
+    sqlite_code(error) == Some(5)
+}
+
+/// The code of an error of SQLite. The lower byte of its extended codes is the code proper.
+pub(super) fn sqlite_code(error: &sqlx::Error) -> Option<i32> {
     let code = error.as_database_error().and_then(|error| error.code());
-    code.and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
+    code.and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff)
 }
 
 fn readers(location: &Location) -> Result<Pool, StoreError> {

@@ -98,7 +98,8 @@ Examples:
   mcpproxy activity verify --checkpoint /mnt/elsewhere/checkpoints.txt
   mcpproxy activity verify proof.jsonl --key \"$(cat key.txt)\"
 
-The exit code is 0 if the log is intact and 1 if it is damaged. A checkpoint from outside the database \
+The exit code is 0 if the log is intact and 1 if it is damaged. In a SQLite database, the command also compares \
+the indexes with the records. A checkpoint from outside the database \
 detects a log whose end was cut off. The command uses `checkpoint.txt` in the data folder. To keep copies \
 where an attacker cannot change them, set `activity.checkpoints_to` in the settings.")]
     Verify(verify::Verify),

@@ -13,7 +13,7 @@ use crate::home::Home;
 use crate::runtime::banner;
 use crate::runtime::first_user::FirstUser;
 use crate::runtime::notices;
-use crate::runtime::{EndSignal, Listen, Runtime};
+use crate::runtime::{EndSignal, Listen, OnDamage, Runtime};
 use crate::terminal::output::tell;
 
 /// Start the gateway (the default command)
@@ -27,11 +27,15 @@ pub(crate) struct Serve {
     /// Address to listen on [default: `listen` in the settings, or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Start although the activity log is damaged, with a new signing key and a new chain; the log records this
+    #[arg(long)]
+    pub(crate) accept_damage: bool,
 }
 
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let (mut end, mut again) = (EndSignal::listen()?, EndSignal::listen()?);
-    let runtime = Runtime::start(home, Listen::Exactly(serve.listen)).await?;
+    let on_damage = if serve.accept_damage { OnDamage::Accept } else { OnDamage::Refuse };
+    let runtime = Runtime::start(home, Listen::Exactly(serve.listen), on_damage).await?;
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_ref()));
     // Offer the next step once, to a person, and never wait for an answer.

@@ -248,7 +248,7 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 mod tests {
     use super::*;
     use crate::home::Home;
-    use crate::runtime::{Listen, Runtime};
+    use crate::runtime::{Listen, OnDamage, Runtime};
 
     /// Panics if the settings file says so.
     fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
@@ -277,7 +277,7 @@ mod tests {
             std::fs::write(home.settings(), text).unwrap();
         };
         write(&["a"], "");
-        let mut runtime = Runtime::start(&home, Listen::Somewhere).await.unwrap();
+        let mut runtime = Runtime::start(&home, Listen::Somewhere, OnDamage::Refuse).await.unwrap();
         runtime.reload.files.read = read_or_panic;
         let gateway = runtime.gateway.clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

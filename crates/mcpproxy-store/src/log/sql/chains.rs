@@ -159,6 +159,16 @@ impl Database {
         Ok(rows.first().map(StoredRow::of))
     }
 
+    /// The newest first line of a record up to a position, with its stored hash.
+    pub(crate) async fn line_up_to(&self, chain: u16, seq: i64) -> Result<Option<(i64, Hash)>, StoreError> {
+        let sql = "SELECT seq, hash FROM records WHERE chain = $1 AND seq <= $2 ORDER BY seq DESC LIMIT 1";
+        let rows = self.fetch(Statement::new(sql, vec![Value::int(chain.into()), Value::int(seq)]), DOING).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let hash = bytes(row, 1)?.and_then(|hash| hash.try_into().ok());
+        let hash = hash.ok_or_else(|| StoreError::corrupt("a record without a hash"))?;
+        Ok(int(row, 0)?.map(|seq| (seq, hash)))
+    }
+
     /// The rows and checkpoints at these positions.
     pub(crate) async fn stretch(&self, chain: u16, first: i64, last: i64) -> Result<Stretch, StoreError> {
         let places = || vec![Value::int(chain.into()), Value::int(first), Value::int(last)];

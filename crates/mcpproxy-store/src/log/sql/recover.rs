@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::RecordWriter;
 use super::read::{COLUMNS, record};
-use crate::log::line::Hash;
 use crate::log::operation::{Change, End};
 use crate::log::subject::Subject;
 use crate::log::tally::HOUR_MS;
@@ -40,17 +39,6 @@ impl RecordWriter {
         let rows = self.fetch(Statement::new(sql, vec![Value::int(self.chain().into())])).await?;
         let seq = rows.first().map(|row| row.int(0)).transpose();
         Ok(seq.map_err(StoreError::while_trying("read a checkpoint"))?.flatten().unwrap_or(0))
-    }
-
-    /// The hash at a position, if its line still exists.
-    pub(crate) async fn hash_at(&mut self, seq: i64) -> Result<Option<Hash>, StoreError> {
-        let sql = "SELECT hash FROM records WHERE chain = $1 AND seq = $2 \
-                   UNION ALL SELECT end_hash FROM records WHERE chain = $1 AND end_seq = $2 AND end_seq IS NOT NULL";
-        let values = vec![Value::int(self.chain().into()), Value::int(seq)];
-        let rows = self.fetch(Statement::new(sql, values)).await?;
-        let hash = rows.first().map(|row| row.bytes(0)).transpose();
-        let hash = hash.map_err(StoreError::while_trying("read the chain"))?.flatten();
-        Ok(hash.and_then(|hash| hash.try_into().ok()))
     }
 }
 

@@ -1,4 +1,7 @@
 //! `activity verify` and `activity key`: verifies the log and prints its public key.
+//!
+//! Two checks together cover what the other commands read. The chain proves the table of records. SQLite's
+//! `integrity_check` proves that the indexes, which filters use, have every row of the table.
 
 use std::path::PathBuf;
 
@@ -54,6 +57,8 @@ struct Key {
 struct Log {
     intact: bool,
     chains: Vec<Chain>,
+    /// What SQLite finds wrong with the file and its indexes.
+    database_damage: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -92,16 +97,31 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
     let Some(store) = open(home).await? else {
         return nothing(format, &notes);
     };
+    let database_damage = store.file_damage().await?;
     let mut progress = Progress::new("lines", Output::Elsewhere);
     let options = VerifyOptions { checkpoints: notes, trusted };
-    let verdicts = store.verify(options, &mut |done| progress.show(done.done, Some(done.total))).await?;
+    let verdicts = match store.verify(options, &mut |done| progress.show(done.done, Some(done.total))).await {
+        // A file with damaged pages may not be readable to the end.
+        Err(error) if !database_damage.is_empty() => {
+            output::tell(&format!("note: The chains cannot be verified: {:#}", anyhow::Error::from(error)));
+            Vec::new()
+        }
+        verdicts => verdicts?,
+    };
     drop(progress);
     let chains: Vec<Chain> = verdicts.iter().map(Chain::from).collect();
-    let log = Log { intact: chains.iter().all(|chain| chain.intact), chains };
-    format.print(&log, || match log.chains.as_slice() {
-        [] => "No records.\n".to_owned(),
-        chains => chains.iter().map(text).collect(),
+    let intact = database_damage.is_empty() && chains.iter().all(|chain| chain.intact);
+    let log = Log { intact, chains, database_damage };
+    format.print(&log, || match (log.chains.as_slice(), log.database_damage.as_slice()) {
+        ([], []) => "No records.\n".to_owned(),
+        (chains, found) => chains.iter().map(text).chain(database_text(found)).collect(),
     })?;
+    if !log.database_damage.is_empty() {
+        output::tell(
+            "hint: restore the database from a backup; if only indexes are damaged, stop the gateway and run \
+             `sqlite3 mcpproxy.db REINDEX`",
+        );
+    }
     for chain in log.chains.iter().filter(|chain| chain.intact && !chain.key_trusted) {
         output::tell(&format!(
             "warning: The key of chain {} comes from the database itself.\n\
@@ -115,10 +135,14 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
 /// Reports a missing log: fine for a new folder, damage if a checkpoint proves that there was one.
 fn nothing(format: Format, notes: &[String]) -> anyhow::Result<Exit> {
     if let Some(chain) = notes.iter().find_map(|note| Checkpoint::claimed_chain(note)) {
-        let message = format!("The log is gone. There is a checkpoint of chain {}, but no database.", line(chain));
-        return Err(Failure::new(Exit::Failed, message).into());
+        let message = format!(
+            "The log is gone. There are no records, but a checkpoint says that chain {} had some.",
+            line(chain)
+        );
+        return Err(Failure::new(Exit::Failed, message).hint("restore the database from a backup").into());
     }
-    format.print(&Log { intact: true, chains: Vec::new() }, || "No records.\n".to_owned())?;
+    let log = Log { intact: true, chains: Vec::new(), database_damage: Vec::new() };
+    format.print(&log, || "No records.\n".to_owned())?;
     Ok(Exit::Done)
 }
 
@@ -155,6 +179,11 @@ fn text(chain: &Chain) -> String {
         None => format!("chain {name}: {}: intact\n", facts.join(", ")),
         Some(damage) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
     }
+}
+
+fn database_text(found: &[String]) -> Option<String> {
+    let lines: String = found.iter().map(|found| format!("  {}\n", line(found))).collect();
+    (!found.is_empty()).then(|| format!("database: DAMAGED\n{lines}"))
 }
 
 fn exit(is_intact: bool) -> Exit {

@@ -1,0 +1,128 @@
+//! Opens the activity log at the start: continues the chain of the data folder, or refuses to.
+//!
+//! A chain that is damaged, or whose key is missing or replaced, is not continued. New records on top would hide the
+//! damage. The operator restores a backup, or accepts the damage with `serve --accept-damage`. Then the old key and
+//! checkpoint are set aside, and a new key begins a new chain. Its first record says what was accepted. The old chain
+//! stays in the database as it is, so `activity verify` still reports it.
+
+use std::time::Duration;
+
+use mcpproxy_core::settings::Settings;
+use mcpproxy_store::{Kind, Ledger, LedgerOptions, NewRecord, SigningKey, Status, Store, StoreError, WaitFor};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::terminal::output;
+use crate::terminal::time::now_ms;
+
+/// Time for the log to accept a record. After that, the call is refused. A disk that other programs keep busy may need
+/// more than a second.
+const LOG_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The code of the record that says which damage was accepted.
+const DAMAGE_ACCEPTED: &str = "damage_accepted";
+
+/// The operator's choice for a damaged log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDamage {
+    Refuse,
+    /// Begin a new chain, and record why.
+    Accept,
+}
+
+/// Opens the activity log of this data folder.
+pub(super) async fn open(
+    home: &Home,
+    store: &Store,
+    settings: &Settings,
+    on_damage: OnDamage,
+) -> anyhow::Result<Ledger> {
+    let error = match continued(home, store, settings).await {
+        Ok(ledger) => return Ok(ledger),
+        Err(error) => error,
+    };
+    match error.downcast_ref::<StoreError>().filter(|error| is_damage(error)) {
+        None => Err(error),
+        Some(damage) => match on_damage {
+            OnDamage::Refuse => Err(refused(home, damage)),
+            OnDamage::Accept => begun_again(home, store, settings, damage).await,
+        },
+    }
+}
+
+/// Continues the chain of this data folder. A new data folder begins one.
+async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
+    let key = home.existing_signing_key()?;
+    store.check_key(key.as_ref().map(SigningKey::verifier), &home.checkpoint()).await?;
+    let key = match key {
+        Some(key) => key,
+        None => home.new_signing_key()?,
+    };
+    let ledger = Ledger::start(store, options(home, settings, key)).await?;
+    let interrupted = ledger.interrupted();
+    if interrupted > 0 {
+        tracing::warn!(
+            "{interrupted} calls were running when the gateway last stopped. They are marked as interrupted."
+        );
+    }
+    Ok(ledger)
+}
+
+/// Begins a new chain with a new key. Its first record says why.
+async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &StoreError) -> anyhow::Result<Ledger> {
+    let old_checkpoint = home.set_log_aside()?;
+    let ledger = Ledger::start(store, options(home, settings, home.new_signing_key()?)).await?;
+    let record = NewRecord {
+        time_ms: now_ms(),
+        random: rand::random(),
+        kind: Kind::Settings,
+        status: Status::Error,
+        agent: None,
+        client: None,
+        server: None,
+        tool: None,
+        is_known_tool: false,
+        intent_type: None,
+        risk: None,
+        code: Some(DAMAGE_ACCEPTED.to_owned()),
+        message: Some(format!("started with --accept-damage: {damage}")),
+        duration_us: None,
+        // The checkpoint proves what the old chain contained.
+        metadata: json!({ "damage": damage.to_string(), "old_checkpoint": old_checkpoint }).to_string(),
+        args: None,
+    };
+    ledger.append(record, WaitFor::Disk).await?;
+    output::warn(&format!(
+        "Damage accepted: {damage}. A new chain begins with a new signing key. The old files are `signing.key.old` and \
+         `checkpoint.old.txt`."
+    ));
+    Ok(ledger)
+}
+
+fn options(home: &Home, settings: &Settings, key: SigningKey) -> LedgerOptions {
+    LedgerOptions {
+        key,
+        newest_checkpoint: Some(home.checkpoint()),
+        checkpoints_to: settings.activity.checkpoints_to.as_ref().map(|path| home.folder().join(path)),
+        retention: settings.activity.retention,
+        patience: LOG_TIMEOUT,
+        now_ms,
+    }
+}
+
+/// Tells if the operator may accept this. Anything else, such as a database that does not respond, is no damage.
+fn is_damage(error: &StoreError) -> bool {
+    matches!(error, StoreError::Damaged { .. } | StoreError::KeyReplaced { .. } | StoreError::KeyMissing { .. })
+}
+
+fn refused(home: &Home, damage: &StoreError) -> anyhow::Error {
+    let (verify, accept) =
+        (home.command("mcpproxy", "activity verify"), home.command("mcpproxy", "serve --accept-damage"));
+    Failure::new(Exit::Failed, format!("The gateway does not start: {damage}."))
+        .hint(format!(
+            "`{verify}` checks the whole log. Restore the database, `signing.key` and `checkpoint.txt` from the same \
+             backup. To start a new chain without them, run `{accept}`. The log records that."
+        ))
+        .into()
+}
