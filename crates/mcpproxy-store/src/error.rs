@@ -30,6 +30,17 @@ pub enum StoreError {
     )]
     Older { location: Location, found: i64, known: i64 },
 
+    /// Whatever is written now would be lost when the process ends.
+    #[error(
+        "the database `{}` was removed or replaced while the gateway ran; move it back, or stop the gateway and restore a \
+         backup",
+        path.display()
+    )]
+    Gone { path: PathBuf },
+
+    #[error("the session with PostgreSQL can only read; check that `storage.url` leads to the primary server")]
+    ReadOnlySession,
+
     #[error("the database does not respond")]
     NoAnswer,
 

@@ -6,6 +6,8 @@ mod database;
 pub(crate) mod driver;
 mod integrity;
 mod migrate;
+pub(crate) mod open_files;
+pub(crate) mod session;
 
 pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect};
 pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

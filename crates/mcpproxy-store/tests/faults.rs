@@ -282,6 +282,30 @@ async fn a_hanging_server_does_not_block_others() {
     end_load(callers, &told, &ledger, &store).await;
 }
 
+/// A session that began read-only stays so, even if the server allows writing again. Only another one can write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_can_only_read_is_replaced() {
+    let place = Place::postgres();
+    let (store, ledger) = place.open().await;
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
+    let Location::Postgres(url) = &place.location else { panic!("an address") };
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let cluster = place.cluster.as_ref().unwrap();
+    let turn = |value: &str| {
+        cluster.sql("postgres", &format!("ALTER DATABASE {name} SET default_transaction_read_only = {value}"));
+    };
+    turn("on");
+    cluster
+        .sql("postgres", &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"));
+    until("the log fails, although nothing is written", async || ledger.health() != Health::Well).await;
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap_err();
+    turn("off");
+    until("the log is well", async || ledger.health() == Health::Well).await;
+    ledger.append(refusal(3), WaitFor::Disk).await.unwrap();
+    ledger.finish().await.unwrap();
+    verified(&store).await;
+}
+
 fn second(id: RecordId) -> i64 {
     (id.time_ms() - 1_700_000_000_000) / 1_000
 }

@@ -1,7 +1,10 @@
 //! The database of a data folder: its location, and the error if it cannot be opened.
 
+use std::{fs, io};
+
+use anyhow::Context as _;
 use mcpproxy_core::settings::{StorageSettings, StorageUrl};
-use mcpproxy_store::{Location, StoreError};
+use mcpproxy_store::{Location, Store, StoreError};
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -20,6 +23,34 @@ pub(crate) fn location_of(home: &Home, storage: &StorageSettings) -> Location {
     }
 }
 
+/// Fails if the database is gone although a checkpoint says that there was one. A new one in its place would hide that.
+pub(crate) fn check_not_gone(home: &Home, location: &Location) -> anyhow::Result<()> {
+    let Location::Sqlite(path) = location else { return Ok(()) };
+    // An empty file is no database either.
+    let is_there = match fs::metadata(path) {
+        Ok(metadata) => metadata.len() > 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error).with_context(|| format!("could not access `{}`", path.display())),
+    };
+    if is_there || !home.checkpoint().exists() {
+        return Ok(());
+    }
+    let (database, checkpoint) = (path.display(), home.checkpoint());
+    let message =
+        format!("The database `{database}` is gone. `{}` says that it contained records.", checkpoint.display());
+    let accept = home.command("mcpproxy", "serve --accept-damage");
+    Err(Failure::new(Exit::Failed, message)
+        .hint(format!("restore the database from a backup; without one, start a new log with `{accept}`"))
+        .into())
+}
+
+/// Opens the database for a command. Creates one only for a new data folder.
+pub(crate) async fn open(home: &Home) -> anyhow::Result<Store> {
+    let location = location(home)?;
+    check_not_gone(home, &location)?;
+    Store::open(&location).await.map_err(|error| not_opened(home, &location, error))
+}
+
 /// Builds the error for a database that cannot be opened, with a hint.
 pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) -> anyhow::Error {
     let is_away = matches!(error, StoreError::Database { .. } | StoreError::NoAnswer);
@@ -32,5 +63,25 @@ pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) ->
         }
         Location::Sqlite(_) if is_away => error.context(format!("could not open the database {location}")),
         Location::Postgres(_) | Location::Sqlite(_) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lost_database_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        open(&home).await.unwrap().close().await;
+        fs::write(home.checkpoint(), "note").unwrap();
+        open(&home).await.unwrap().close().await;
+        fs::remove_file(home.database()).unwrap();
+        let refused = open(&home).await.err().unwrap().to_string();
+        assert!(refused.contains("is gone") && !home.database().exists(), "{refused}");
+        fs::write(home.database(), "").unwrap();
+        assert!(open(&home).await.is_err());
+        assert_eq!(fs::metadata(home.database()).unwrap().len(), 0, "it is left alone");
     }
 }

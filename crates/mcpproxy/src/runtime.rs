@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
-use crate::database::location_of;
+use crate::database::{check_not_gone, location_of};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::operator_files::{self, OperatorFiles, settings_file};
@@ -102,6 +102,9 @@ impl Runtime {
         let address = listeners.main.local_addr()?;
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
+        if on_damage == OnDamage::Refuse {
+            check_not_gone(home, &location)?;
+        }
         let store = Store::open(&location).await?;
         let ledger = open_log::open(home, &store, &settings, on_damage).await?;
         let local = local_agent::open(home, &store, &local_agent::name(&location, ledger.verifier())).await?;

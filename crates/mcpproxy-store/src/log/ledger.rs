@@ -36,7 +36,7 @@ use std::time::Duration;
 use mcpproxy_core::settings::Retention;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::copies::{Copies, CopyPaths};
 use super::health::{Health, Pulse};
@@ -115,6 +115,7 @@ impl Ledger {
             keeper,
             committed: sender,
             now_ms,
+            watched: Instant::now(),
         };
         let writer = Mutex::new(Some(spawn(writer)));
         Ok(Self { shared: Arc::new(Shared { queue, pulse, committed, verifier, interrupted, writer }) })

@@ -6,7 +6,8 @@
 //!    although its acknowledgement is lost. The position and hash at the end of the chain tell.
 //! 2. **Write.** Take a batch from the queue and commit it as one transaction. Steps of the operations run first
 //!    (`approvals/step.rs`); an operation with a conflict is left out.
-//! 3. **Keep.** Sign a checkpoint or remove expired records if that is due (`keeper.rs`).
+//! 3. **Keep.** Sign a checkpoint or remove expired records if that is due (`keeper.rs`). While nothing is written, check
+//!    once a second that the connection still leads to the database.
 //!
 //! If a write fails, every waiting caller gets the error. The operations of the batch are then one of three kinds:
 //!
@@ -34,7 +35,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::health::Pulse;
 use super::keeper::Keeper;
@@ -48,7 +49,9 @@ use crate::sql::POSTGRES_TIMEOUT;
 use crate::{RecordId, StoreError};
 
 const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// The pause between two checks of an idle connection. A lost database is noticed without a call.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// A database that has not responded by then counts as unreachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Times that the writer lets other tasks run before it takes the next batch.
@@ -64,6 +67,8 @@ pub(crate) struct Writer {
     /// Counts commits, for readers that wait for new records.
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) now_ms: fn() -> i64,
+    /// The last time at which the connection was known to work.
+    pub(crate) watched: Instant,
 }
 
 /// Operations left over from a failed batch.
@@ -101,7 +106,8 @@ impl Writer {
                 None if !leftover.kept.is_empty() => self.queue.intake(),
                 None => {
                     self.gather().await;
-                    self.queue.ready(Until::Due(self.keeper.due(&self.database))).await
+                    let due = self.keeper.due(&self.database).min(self.watched + WATCH_PAUSE);
+                    self.queue.ready(Until::Due(due)).await
                 }
             };
             match self.round(&mut leftover, intake).await {
@@ -159,6 +165,7 @@ impl Writer {
             }
             Ok(()) => {
                 self.report_success();
+                self.watched = Instant::now();
                 leftover.kept = acknowledge(&self.queue, batch, &conflicts);
                 let now_ms = (self.now_ms)();
                 let keeping = self.keeper.after_commit(&mut self.database, now_ms);
@@ -184,6 +191,7 @@ impl Writer {
             return Ok(Next::Stop);
         }
         self.probe_if_failing().await?;
+        self.watch().await?;
         let now_ms = (self.now_ms)();
         let keeping = self.keeper.when_idle(&mut self.database, now_ms);
         let kept = with_timeouts(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
@@ -197,6 +205,16 @@ impl Writer {
             self.report_success();
         }
         Ok(())
+    }
+
+    /// Notices a database that was lost while nothing is written.
+    async fn watch(&mut self) -> Result<(), StoreError> {
+        if self.watched.elapsed() < WATCH_PAUSE {
+            return Ok(());
+        }
+        let watched = timeout(ANSWER_TIMEOUT, self.database.watch()).await.unwrap_or(Err(StoreError::NoAnswer));
+        self.watched = Instant::now();
+        watched.inspect_err(|error| self.report_failure(error))
     }
 
     /// A database that does not respond to the keeper makes the log failing, although no caller waits.

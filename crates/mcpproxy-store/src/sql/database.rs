@@ -13,7 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use tokio::time::sleep;
 
 use super::driver::{Connection, Dialect, Pool, Row, Statement};
-use super::migrate;
+use super::open_files::FileWatch;
+use super::{migrate, session};
 use crate::{Location, StoreError};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,7 +75,7 @@ impl Database {
             // After the first transaction, when the WAL files exist.
             make_private(path).map_err(not_opened(path))?;
         }
-        let readers = readers(&location)?;
+        let readers = readers(&location, Access::ReadWrite)?;
         connection.close().await.map_err(StoreError::while_trying("open the database"))?;
         Ok(Self { location, readers, access: Access::ReadWrite })
     }
@@ -84,7 +85,7 @@ impl Database {
         if let Location::Sqlite(path) = &location {
             fs::metadata(path).map_err(not_opened(path))?;
         }
-        let readers = readers(&location)?;
+        let readers = readers(&location, Access::ReadOnly)?;
         let failed = StoreError::while_trying("open the database");
         let mut connection = match (&readers, &location) {
             (Pool::Sqlite(pool), _) => Connection::Sqlite(Box::new(pool.acquire().await.map_err(&failed)?.detach())),
@@ -211,21 +212,33 @@ pub(super) fn sqlite_code(error: &sqlx::Error) -> Option<i32> {
     code.and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff)
 }
 
-fn readers(location: &Location) -> Result<Pool, StoreError> {
-    Ok(match location {
-        Location::Sqlite(path) => Pool::Sqlite(
-            SqlitePoolOptions::new()
+/// Opens the pool for reading. Its connections follow the path to another file, and leave a server that became a standby.
+fn readers(location: &Location, access: Access) -> Result<Pool, StoreError> {
+    match location {
+        Location::Sqlite(path) => {
+            let watch = FileWatch::new(path).map_err(not_opened(path))?;
+            let options = SqlitePoolOptions::new()
                 .max_connections(SQLITE_READERS_MAX)
                 .test_before_acquire(false)
-                .connect_lazy_with(sqlite_options(path).read_only(true)),
-        ),
-        Location::Postgres(url) => Pool::Postgres(
-            PgPoolOptions::new()
-                .max_connections(POSTGRES_READERS_MAX)
-                .acquire_timeout(POSTGRES_TIMEOUT)
-                .connect_lazy_with(postgres_options(url)?),
-        ),
-    })
+                .before_acquire(move |_, idle| {
+                    let is_current = watch.is_current(idle.age);
+                    Box::pin(async move { Ok(is_current) })
+                });
+            Ok(Pool::Sqlite(options.connect_lazy_with(sqlite_options(path).read_only(true))))
+        }
+        Location::Postgres(url) => {
+            let options = PgPoolOptions::new().max_connections(POSTGRES_READERS_MAX).acquire_timeout(POSTGRES_TIMEOUT);
+            let options = match access {
+                // Commands that only read may use a standby.
+                Access::ReadOnly => options,
+                // In place of the pool's own test, which takes a round trip, too.
+                Access::ReadWrite => options
+                    .test_before_acquire(false)
+                    .before_acquire(|connection, _| Box::pin(session::may_be_used(connection))),
+            };
+            Ok(Pool::Postgres(options.connect_lazy_with(postgres_options(url)?)))
+        }
+    }
 }
 
 fn sqlite_options(path: &Path) -> SqliteConnectOptions {

@@ -20,7 +20,7 @@ use mcpproxy_store::{Cursor, LIMIT_MAX, Location, Page, Store, StoreError};
 use mcpproxy_web::records::{Activities, WholeActivity};
 
 use self::args::{Matching, Within};
-use crate::database::{location, not_opened};
+use crate::database::{check_not_gone, location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::listing::Layout;
@@ -182,6 +182,7 @@ pub(crate) async fn open(home: &Home) -> anyhow::Result<Option<Store>> {
     if let Location::Sqlite(path) = &location
         && !path.try_exists().with_context(|| format!("could not access `{}`", path.display()))?
     {
+        check_not_gone(home, &location)?;
         return Ok(None);
     }
     if home.running()?.is_some() {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::client::Rest;
 use crate::commands::args::VariantArg;
 use crate::commands::names;
-use crate::database::{location, not_opened};
+use crate::database;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
@@ -94,8 +94,7 @@ fn grant(text: &str) -> Result<String, String> {
 
 pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> anyhow::Result<Exit> {
     home.create()?;
-    let location = location(home)?;
-    let store = Store::open(&location).await.map_err(|error| not_opened(home, &location, error))?;
+    let store = database::open(home).await?;
     let outcome = match command {
         TokenCommand::Create(create) => self::create(&store, format, create).await,
         TokenCommand::List => list(&store, format).await,

@@ -9,8 +9,9 @@ use super::batch::Bulks;
 use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
 use crate::approvals::step::{self, Conflicts};
 use crate::log::operation::{Change, Operation};
-use crate::sql::driver::{Connection, Statement, Value};
-use crate::sql::{Database, connect, driver};
+use crate::sql::driver::{Connection, Dialect, Statement, Value};
+use crate::sql::open_files::OpenFiles;
+use crate::sql::{Database, connect, driver, session};
 use crate::{Location, StoreError, Verifier};
 
 const DOING: &str = "write to the activity log";
@@ -29,6 +30,8 @@ pub(crate) struct RecordWriter {
     chain: u16,
     /// `None` after it broke. `settle` opens another.
     pub(super) connection: Option<Connection>,
+    /// The files that the connection writes.
+    files: OpenFiles,
     head: Head,
     /// The head if the last batch was committed after all.
     unsure: Option<Head>,
@@ -48,6 +51,7 @@ impl Database {
             verifier: verifier.clone(),
             chain,
             connection: Some(connection),
+            files: OpenFiles::of(self.location())?,
             head,
             unsure: None,
             bulks,
@@ -83,6 +87,7 @@ impl RecordWriter {
         };
         self.unsure = None;
         self.head = Head { key: found.key.max(self.head.key), ..found };
+        self.files = OpenFiles::of(&self.location)?;
         self.connection = Some(connection);
         Ok(settled)
     }
@@ -159,6 +164,25 @@ impl RecordWriter {
         self.with_connection(async |connection| connection.fetch(statement).await).await
     }
 
+    /// Checks the connection although there is nothing to write. After an error, `settle` opens another.
+    pub(crate) async fn watch(&mut self) -> Result<(), StoreError> {
+        match self.connection.as_ref().map(Connection::dialect) {
+            None => Ok(()),
+            Some(Dialect::Sqlite) => self.files.check().inspect_err(|_| self.connection = None),
+            Some(Dialect::Postgres) => {
+                let rows = self.fetch(session::is_read_only()).await?;
+                match rows.first().map(|row| row.int(0)).transpose().map_err(StoreError::while_trying(DOING))?.flatten()
+                {
+                    Some(0) => Ok(()),
+                    Some(_) | None => {
+                        self.connection = None;
+                        Err(StoreError::ReadOnlySession)
+                    }
+                }
+            }
+        }
+    }
+
     /// A connection that is not put back is dropped, which rolls back its transaction.
     async fn with_connection<T>(
         &mut self,
@@ -166,7 +190,13 @@ impl RecordWriter {
     ) -> Result<T, StoreError> {
         let mut connection = self.connection.take().ok_or(StoreError::LogUnavailable)?;
         let outcome = work(&mut connection).await;
-        if outcome.is_ok() || connection.rolled_back().await {
+        // After the work: what was written into a file that is gone by now must not be acknowledged.
+        self.files.check()?;
+        let is_usable = match &outcome {
+            Ok(_) => true,
+            Err(error) => !session::is_over(error) && connection.rolled_back().await,
+        };
+        if is_usable {
             self.connection = Some(connection);
         }
         outcome.map_err(StoreError::while_trying(DOING))

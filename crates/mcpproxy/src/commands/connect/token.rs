@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::journal::Record;
 use crate::agent_clients::Client;
 use crate::commands::token::forget_revoked;
-use crate::database::{location, not_opened};
+use crate::database::{self, location, not_opened};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
@@ -54,9 +54,7 @@ impl<'a> Tokens<'a> {
     async fn store(&mut self) -> anyhow::Result<&Store> {
         if self.store.is_none() {
             self.home.create()?;
-            let location = location(self.home)?;
-            let opened = Store::open(&location).await;
-            self.store = Some(opened.map_err(|error| not_opened(self.home, &location, error))?);
+            self.store = Some(database::open(self.home).await?);
         }
         self.store.as_ref().ok_or_else(|| anyhow::anyhow!("the database is closed"))
     }
