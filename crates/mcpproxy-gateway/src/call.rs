@@ -35,6 +35,7 @@
 mod approval;
 mod checked_reply;
 mod claims;
+mod cut_answer;
 mod dry_run;
 mod permitted;
 mod prior_state;

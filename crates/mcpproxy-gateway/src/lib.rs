@@ -30,6 +30,7 @@ mod fair_pool;
 mod gateway;
 mod headers;
 mod in_progress;
+mod kept_answers;
 mod message;
 mod offload;
 mod protocol;

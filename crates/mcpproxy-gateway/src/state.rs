@@ -19,6 +19,7 @@ use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache, Usa
 use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
 use crate::in_progress::InProgress;
+use crate::kept_answers::KeptAnswers;
 use crate::snapshot::Snapshot;
 
 /// Longest wait of a call for a server that is being reached for the first time.
@@ -38,6 +39,8 @@ pub(crate) struct SharedState {
     pub(crate) limits: Limits,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
+    /// Counts the answers that are kept for repeated calls.
+    pub(crate) kept_answers: KeptAnswers,
     pub(crate) events: Events,
     /// Number of calls that wait for the answer of another with the same idempotency key.
     pub(crate) sharing: watch::Sender<usize>,
@@ -69,6 +72,7 @@ impl SharedState {
             parked: Parked::default(),
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),
+            kept_answers: KeptAnswers::new(store.clone()),
             events: Events::default(),
             sharing: watch::channel(0).0,
             stopping: CancellationToken::new(),

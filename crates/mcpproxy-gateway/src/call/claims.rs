@@ -15,8 +15,11 @@
 //! | an answer that is not for repeats | the answer | refused: `outcome_unknown` |
 //! | no answer, and the record has ended | natural: runs again; else refused | the same |
 //!
+//! An answer that is too large to be kept is cut to the fact that the call was made (`cut_answer.rs`).
+//!
 //! A repeat that finds neither an answer nor a reason to be refused is decided again, like a new call.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mcpproxy_core::decision::{Answered, Claim, Repeat, Replay};
@@ -27,6 +30,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::checked_reply::FAILURE_KEY;
+use super::cut_answer;
 use super::{CallExtras, Incoming, Stopped, failed, proceed};
 use crate::agents::ConnectedAgent;
 use crate::answer::{cancelled, with_own_meta};
@@ -40,7 +44,7 @@ const REPLAYED_KEY: &str = "mcpproxy/replayed";
 /// Key in `_meta` for the record of the call that was made.
 const FIRST_KEY: &str = "mcpproxy/first_record";
 /// Member of a stored answer that only calls get that waited for it.
-const NOT_FOR_REPEATS: &str = "not_for_repeats";
+pub(super) const NOT_FOR_REPEATS: &str = "not_for_repeats";
 /// First and longest pause between looks for the first call's answer. Many repeats may wait for one answer, perhaps of
 /// another replica, so they poll instead of waking up for every write.
 const POLL_FIRST: Duration = Duration::from_millis(5);
@@ -320,8 +324,8 @@ async fn note_repeat(
     first: RecordId,
 ) -> Option<RecordId> {
     let record = record::of_tool(call.tool, call.intent, agent);
-    let result = member(answer, "result");
-    let is_success = result.is_some_and(|result| member(result, "isError") != Some("true"));
+    let result = cut_answer::result_of(answer, first);
+    let is_success = result.is_some_and(|result| member(&result, "isError") != Some("true"));
     let record = NewRecord {
         status: if is_success { Status::Success } else { Status::Error },
         code: Some("replayed".to_owned()),
@@ -336,12 +340,12 @@ fn replayed(answer: &str, record: Option<RecordId>, first: RecordId) -> Reply {
         let error = RpcError::parse(error).with_record(record.unwrap_or(first));
         return Err(error.with_key(REPLAYED_KEY, "true").with_key(FIRST_KEY, &quote(&first.to_string())));
     }
-    let result = member(answer, "result").unwrap_or("{}");
+    let result = cut_answer::result_of(answer, first).unwrap_or(Cow::Borrowed("{}"));
     let own = member(answer, "own").and_then(members).unwrap_or_default();
     let own = own.iter().map(|(key, value)| (key.as_ref(), (*value).to_owned()));
     let mark = [(REPLAYED_KEY, "true".to_owned()), (FIRST_KEY, quote(&first.to_string()))];
     let own: Vec<(&str, String)> = own.chain(mark).collect();
-    Ok(with_own_meta(result, record.unwrap_or(first), &[], &own))
+    Ok(with_own_meta(&result, record.unwrap_or(first), &[], &own))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use mcpproxy_store::{Conditional, NewRecord, OpenRecord, RecordId, Step, StoreEr
 use super::approval::not_usable;
 use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
 use super::claims::{self, FirstCall, KeyedCall};
+use super::cut_answer;
 use super::{Stopped, dry_run, failed};
 use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::answer::{error_result, with_own_meta};
@@ -152,7 +153,10 @@ impl<'a> PermittedCall<'a> {
         let mode = if self.is_dry_run() { Mode::DryRun } else { Mode::Real };
         let outcome = reply.outcome(&self.tool, mode, &self.sensitive, self.took);
         crash_point("before_close");
-        let steps = self.bound.as_ref().map(|bound| self.steps_after(bound, reply)).unwrap_or_default();
+        let steps = match &self.bound {
+            Some(bound) => Box::pin(self.steps_after(state, bound, reply)).await,
+            None => Vec::new(),
+        };
         let closed = if steps.is_empty() {
             state.ledger.close(open, outcome, self.wait).await
         } else {
@@ -167,10 +171,13 @@ impl<'a> PermittedCall<'a> {
     }
 
     /// Returns the steps that store the answer for repeats, and the result of a dry run.
-    fn steps_after(&self, bound: &Bound, reply: &CheckedReply) -> Vec<Step> {
+    async fn steps_after(&self, state: &SharedState, bound: &Bound, reply: &CheckedReply) -> Vec<Step> {
         let stored = reply.stored(&self.tool);
         let claim = bound.claim.as_ref();
-        let claim = claim.and_then(|claim| claims::finish_step(self.agent, &self.tool.name, claim, &stored));
+        let claim = match claim.and_then(|claim| claims::finish_step(self.agent, &self.tool.name, claim, &stored)) {
+            Some(step) => Some(cut_answer::bounded(&state.kept_answers, step).await),
+            None => None,
+        };
         let dry_run = bound.dry_run.as_ref().zip(stored.of_dry_run());
         let dry_run = dry_run.map(|((arguments, attached), result)| {
             let declared = Declared::plain(self.tool.name.clone(), bound.intent.clone(), arguments.clone());

@@ -13,6 +13,8 @@ pub(crate) const NOT_SENT: &str = "not_sent";
 const FIND_CLAIM: &str = "SELECT claims.args_digest, claims.record_key, claims.record_tail, claims.answer, claims.expires_ms, \
      records.status, records.code FROM claims LEFT JOIN records ON records.key = claims.record_key \
      WHERE claims.agent = $1 AND claims.tool = $2 AND claims.key = $3";
+const ANSWER_BYTES: &str = "SELECT CAST(coalesce(sum(length(answer)), 0) AS BIGINT) FROM claims WHERE agent = $1";
+const COUNTING: &str = "count the answers of an agent";
 const DAY_MS: i64 = 86_400_000;
 /// The longest time that an approval request, whose page shows the dry run, can be pending.
 const DRY_RUNS_KEPT_MS: i64 = 7 * DAY_MS;
@@ -98,6 +100,13 @@ impl Store {
         let values = [agent, tool, key].into_iter().map(Value::text).collect();
         let row = self.database().fetch_first(Statement::new(FIND_CLAIM, values), "look up a claim").await?;
         row.as_ref().map(claim).transpose()
+    }
+
+    /// Returns the size of all answers that are kept for repeated calls of this agent.
+    pub async fn answer_bytes(&self, agent: &str) -> Result<u64, StoreError> {
+        let row = self.database().fetch_first(Statement::new(ANSWER_BYTES, vec![Value::text(agent)]), COUNTING).await?;
+        let bytes = row.map(|row| row.int(0)).transpose().map_err(StoreError::while_trying(COUNTING))?.flatten();
+        Ok(bytes.unwrap_or(0).unsigned_abs())
     }
 
     /// Finds the last dry run of exactly this call, however old.
