@@ -1,9 +1,7 @@
 //! Checks a server's answer against the tool's contract: declared failure modes and output schemas.
 
-use serde_json::Value;
-
 use crate::catalog::Tool;
-use crate::json::{members, string_value};
+use crate::json::{ExactValue, members, string_value};
 use crate::schema::Problem;
 
 /// The code of a failure that the contract does not declare.
@@ -119,13 +117,13 @@ fn word(text: &str) -> Option<String> {
 }
 
 /// Returns the structured part of a result, or the JSON of its only text.
-pub(crate) fn structured(result: &str) -> Option<Value> {
+pub(crate) fn structured(result: &str) -> Option<ExactValue> {
     let fields = members(result)?;
     let field = |wanted: &str| fields.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
     match field("structuredContent") {
-        Some(value) => serde_json::from_str(value).ok(),
+        Some(value) => ExactValue::read(value),
         // Servers from before structured results put the same JSON into one text block.
-        None => serde_json::from_str(&only_text(field("content")?)?).ok(),
+        None => ExactValue::read(&only_text(field("content")?)?),
     }
 }
 

@@ -20,6 +20,9 @@
 //! cheap: patterns and formats (`keyword_check`), and the meta-schemas for contracts (`strict`). A test compares our
 //! results with those of the crate for every draft.
 //!
+//! Numbers are compared by all their digits, because the server gets all of them. So a check takes an [`ExactValue`],
+//! and a condition keeps its constants as one.
+//!
 //! The author of a schema matters. A server checks arguments itself, so a pattern that we cannot run is skipped and the
 //! rest is weakened accordingly. A skipped keyword must never refuse a value that the full schema admits. Nobody else
 //! checks a contract, so every mistake in it is an error. Schemas in contracts from a server are compiled at first use,
@@ -43,13 +46,13 @@ mod strict;
 
 use std::sync::OnceLock;
 
-use serde_json::Value;
-
 pub use problem::{PROBLEMS_MAX, Problem};
 
 use build::Graph;
 use check::CheckMode;
 use compile::{Author, compile};
+
+use crate::json::ExactValue;
 
 /// A schema that is small and harmless enough to use.
 pub struct Schema {
@@ -168,7 +171,7 @@ impl Schema {
     }
 
     /// Checks a value. Returns at most [`PROBLEMS_MAX`] problems, in the order of the schema.
-    pub fn check(&self, value: &Value) -> Result<(), Vec<Problem>> {
+    pub fn check(&self, value: &ExactValue) -> Result<(), Vec<Problem>> {
         let graph = match self.compiled() {
             Ok(ready) => &ready.graph,
             Err(error) => return Err(vec![Problem::unusable(error)]),
@@ -176,7 +179,11 @@ impl Schema {
         let problems = match check::check(graph, value, CheckMode::Verdict) {
             Ok(outcome) if !outcome.failed => return Ok(()),
             Ok(_) => check::check(graph, value, CheckMode::Mismatches).map(|outcome| {
-                outcome.mismatches.iter().map(|mismatch| messages::problem(&graph.nodes, mismatch)).collect()
+                outcome
+                    .mismatches
+                    .iter()
+                    .map(|mismatch| messages::problem(&graph.nodes, mismatch, value.long()))
+                    .collect()
             }),
             Err(spent) => Err(spent),
         };
@@ -187,17 +194,17 @@ impl Schema {
     }
 
     /// Returns `true` if a value certainly fits. Running out of steps counts as no.
-    pub fn admits(&self, value: &Value) -> bool {
+    pub fn admits(&self, value: &ExactValue) -> bool {
         self.fits(value).unwrap_or(false)
     }
 
     /// Returns `true` if a value may fit. Running out of steps counts as yes.
-    pub fn may_admit(&self, value: &Value) -> bool {
+    pub fn may_admit(&self, value: &ExactValue) -> bool {
         self.fits(value).unwrap_or(true)
     }
 
     /// Returns `None` if the schema cannot be compiled or the check runs out of steps.
-    fn fits(&self, value: &Value) -> Option<bool> {
+    fn fits(&self, value: &ExactValue) -> Option<bool> {
         let graph = &self.compiled().ok()?.graph;
         check::check(graph, value, CheckMode::Verdict).ok().map(|outcome| !outcome.failed)
     }

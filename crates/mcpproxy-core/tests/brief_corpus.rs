@@ -26,7 +26,8 @@ fn the_same_arguments_fit() {
             let short = brief(description, &text, keep);
             let kept = Schema::of_server(&short.schema).unwrap_or_else(|error| panic!("{name} {keep:?}: {error}"));
             for value in &values {
-                let (before, after) = (whole.admits(value), kept.admits(value));
+                let exact = value.clone().into();
+                let (before, after) = (whole.admits(&exact), kept.admits(&exact));
                 // Arguments are always an object, so the shortest forms only need to be right about objects.
                 let is_right = if keep.is_exact() { before == after } else { !before || after || !value.is_object() };
                 assert!(is_right, "{name} {keep:?} {before} {after} {value}\n{text}\n{}", short.schema);

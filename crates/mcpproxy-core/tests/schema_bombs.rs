@@ -21,7 +21,7 @@ fn outcome(text: &str, value: &Value) -> String {
         Err(error) => format!("not checked: {error}"),
         Ok(schema) => {
             let unchecked = if schema.unchecked().is_empty() { "" } else { ", not wholly" };
-            match schema.check(value) {
+            match schema.check(&value.clone().into()) {
                 Ok(()) => format!("fits{unchecked}"),
                 Err(problems) => {
                     let first = problems.first().map(ToString::to_string).unwrap_or_default();

@@ -56,9 +56,10 @@ fn the_library_agrees_on_real_schemas() {
             let options = jsonschema::options().with_pattern_options(engine).should_validate_formats(false);
             let theirs = options.build(schema).unwrap();
             for value in mistaken(&sample(schema, schema, 0)) {
-                let admitted = ours.admits(&value);
+                let exact = value.clone().into();
+                let admitted = ours.admits(&exact);
                 assert_eq!(admitted, theirs.is_valid(&value), "{} {value}", tool["name"]);
-                assert_eq!(admitted, ours.check(&value).is_ok());
+                assert_eq!(admitted, ours.check(&exact).is_ok());
                 *(if admitted { &mut fitting } else { &mut not_fitting }) += 1;
             }
         }

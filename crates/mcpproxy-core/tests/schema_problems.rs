@@ -1,5 +1,6 @@
 //! Checks the messages for arguments that do not fit their schema, against the table `data/schema_problems.txt`.
 
+use mcpproxy_core::json::ExactValue;
 use mcpproxy_core::schema::{Problem, Schema};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ fn problems_are_told_in_plain_words() {
         if let Some(text) = line.strip_prefix("schema ") {
             schema = Some(Schema::of_server(text).unwrap());
         } else if let Some(text) = line.strip_prefix("value ") {
-            let value: Value = serde_json::from_str(text).unwrap();
+            let value = ExactValue::read(text).unwrap();
             let problems = schema.as_ref().unwrap().check(&value).err().unwrap_or_default();
             told.extend(problems.iter().map(|problem| format!("! {problem}\n")));
         }
@@ -27,7 +28,7 @@ fn problems_are_told_in_plain_words() {
 fn a_missing_property_has_all_its_parts() {
     let schema =
         r#"{"properties":{"q":{"type":"string","description":"What to look for"}},"required":["q"],"description":"x"}"#;
-    let problems = Schema::of_server(schema).unwrap().check(&json!({})).unwrap_err();
+    let problems = Schema::of_server(schema).unwrap().check(&json!({}).into()).unwrap_err();
     let expected = Problem {
         pointer: "/q".to_owned(),
         expected: "a string (required)".to_owned(),
@@ -43,7 +44,7 @@ fn secrets_are_not_repeated() {
     let secret = "correct horse battery staple and more of it";
     let schema =
         Schema::of_server(r#"{"enum":["a"],"type":"integer","maxLength":3,"pattern":"^b","not":true}"#).unwrap();
-    let message = Problem::message(&schema.check(&json!(secret)).unwrap_err());
+    let message = Problem::message(&schema.check(&json!(secret).into()).unwrap_err());
     assert!(!message.contains("horse"), "{message}");
 }
 
@@ -53,7 +54,7 @@ fn a_long_message_says_how_much_is_left_out() {
     let schema = json!({"properties": {}, "required": (0..9).map(|n| format!("{n}{name}")).collect::<Vec<_>>(),
         "additionalProperties": {"const": name.repeat(4), "description": name}});
     let value: Value = (0..9).map(|n| (format!("x{n}{name}"), json!(1))).collect();
-    let problems = Schema::of_server(&schema.to_string()).unwrap().check(&value).unwrap_err();
+    let problems = Schema::of_server(&schema.to_string()).unwrap().check(&value.into()).unwrap_err();
     let message = Problem::message(&problems);
     assert_eq!(problems.len(), 8);
     assert!(message.len() <= 2_048 && message.ends_with(" more"), "{} {message}", message.len());
@@ -102,7 +103,7 @@ fn contracts_are_read_strictly() {
 fn references_are_found_inside() {
     let check = |text: &str, fits: Value, fits_not: Value| {
         let schema = Schema::of_server(text).unwrap_or_else(|error| panic!("{text} {error}"));
-        assert!(schema.admits(&fits) && !schema.admits(&fits_not), "{text}");
+        assert!(schema.admits(&fits.into()) && !schema.admits(&fits_not.into()), "{text}");
     };
     check(r##"{"$ref":"#/$defs/a%20b~1c","$defs":{"a b/c":{"type":"string"}}}"##, json!("a"), json!(1));
     check(r##"{"$ref":"#x","$defs":{"a":{"$anchor":"x","type":"string"}}}"##, json!("a"), json!(1));
@@ -140,7 +141,7 @@ fn what_is_left_out_only_admits_more() {
     let check = |text: &str, value: Value, unchecked: &[&str]| {
         let schema = Schema::of_server(text).unwrap();
         assert_eq!(
-            (schema.check(&value), schema.unchecked()),
+            (schema.check(&value.into()), schema.unchecked()),
             (Ok(()), unchecked.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>().as_slice()),
             "{text}"
         );
@@ -186,8 +187,41 @@ fn long_values_are_checked_to_the_end() {
     let row =
         |id: Value| json!({"id": id, "name": "abc", "tags": ["a", "b"], "parent": {"id": 1, "parent": {"id": 2}}});
     let mut rows: Vec<Value> = (0..20_000).map(|id| row(json!(id))).collect();
-    assert_eq!(schema.check(&json!(rows)), Ok(()));
+    assert_eq!(schema.check(&json!(rows).into()), Ok(()));
     rows.push(row(json!("x")));
-    let problems = schema.check(&json!(rows)).unwrap_err();
+    let problems = schema.check(&json!(rows).into()).unwrap_err();
     assert_eq!(Problem::message(&problems), "/20000/id: expected an integer, found the string \"x\"");
+}
+
+#[test]
+fn messages_have_every_digit() {
+    let check = |schema: &str, value: &str, expected: &str| {
+        let problems = Schema::parse(schema).unwrap().check(&ExactValue::read(value).unwrap()).unwrap_err();
+        assert_eq!(Problem::message(&problems), expected);
+    };
+    check(
+        r#"{"const":18446744073709551616}"#,
+        "18446744073709551617",
+        "/: expected 18446744073709551616, found the number 18446744073709551617",
+    );
+    check(
+        r#"{"maximum":0.1}"#,
+        "0.10000000000000000000000000001",
+        "/: expected at most 0.1, found the number 0.10000000000000000000000000001",
+    );
+    let refused = Schema::parse(r#"{"multipleOf":18446744073709551617}"#).unwrap_err().to_string();
+    assert_eq!(refused, "`/multipleOf` must be a number greater than 0 with at most 19 digits");
+}
+
+/// A number of a megabyte costs as many steps as its digits, for every condition that looks at it.
+#[test]
+fn a_number_without_end_is_refused_in_time() {
+    let branches: Vec<Value> = (0..2_000).map(|n| json!({"maximum": n})).collect();
+    let schema = Schema::parse(&json!({"allOf": branches}).to_string()).unwrap_err().to_string();
+    assert!(schema.contains("subschemas to one value"), "{schema}");
+    let options: Vec<u32> = (0..10_000).collect();
+    let schema = Schema::parse(&json!({"enum": options}).to_string()).unwrap();
+    let value = ExactValue::read(&format!("0.{}1", "0".repeat(1 << 20))).unwrap();
+    let problems = schema.check(&value).unwrap_err();
+    assert_eq!(problems[0].found, "a value that takes too many steps to check");
 }

@@ -68,6 +68,26 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
+/// Writes the invisible and text-moving characters of JSON text as escapes such as `\u202e`. It stays the same JSON.
+///
+/// For text that a user edits. A text field cannot show marks, and it would move the text that follows the character.
+pub(crate) fn json_escapes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // JSON allows these outside of strings only, where they separate values.
+            '\n' | '\r' | '\t' => out.push(c),
+            c if mark(c).is_some() => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// Returns the name of an invisible or text-moving character.
 fn mark(c: char) -> Option<&'static str> {
     Some(match c {

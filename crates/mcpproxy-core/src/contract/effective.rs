@@ -29,9 +29,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{Confirmation, Contract, DryRun, Effective, StepUp, Written};
+use crate::json::ExactValue;
 use crate::{Hints, RiskLevel, Variant};
 
 /// A value and its source.
@@ -131,7 +130,7 @@ impl Effective {
     }
 
     /// Returns true if `confirmation` has a condition, and these arguments match it.
-    pub fn asks_by_condition(&self, arguments: &Value) -> bool {
+    pub fn asks_by_condition(&self, arguments: &ExactValue) -> bool {
         match &self.confirmation.value {
             Confirmation::None | Confirmation::Required => false,
             Confirmation::When(schema) => schema.may_admit(arguments),

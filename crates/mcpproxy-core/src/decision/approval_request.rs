@@ -25,14 +25,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::call::Call;
 use super::{Moment, Permit, Repeat, checks, dry_run};
 use crate::catalog::Tool;
 use crate::contract::{Confirmation, Need, Source, StepUp};
 use crate::denial::{Denial, DeniedBy, Ticket};
 use crate::intent::{Intent, Mode};
+use crate::json::ExactValue;
 use crate::schema::Schema;
 use crate::{Agent, Approval, ApprovalRef, ApprovalState, Assurance, Binding, Digest, RiskLevel, ToolName, Untrusted};
 
@@ -195,7 +194,7 @@ impl ApprovalRequest {
     fn not_covered_by(&self, agent: &Agent, standing: &StandingApproval, moment: Moment<'_>) -> Option<NotCovered> {
         let tool = &self.call.tool;
         let fits = || {
-            let arguments: Option<Value> = serde_json::from_str(self.call.arguments.as_str()).ok();
+            let arguments = ExactValue::read(self.call.arguments.as_str());
             arguments.is_some_and(|arguments| standing.schema.admits(&arguments))
         };
         let is_critical = tool.contract.strictest_by_risk(|risk| match risk {

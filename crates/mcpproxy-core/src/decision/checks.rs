@@ -29,14 +29,13 @@ mod user;
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::approval_request::ApprovalNeed;
 use super::{Claim, DecisionInputs, Moment, Warning, dry_run};
 use crate::catalog::Tool;
 use crate::contract::DryRun;
 use crate::denial::Denial;
 use crate::intent::{Arguments, Declared, Mode};
+use crate::json::ExactValue;
 use crate::settings::{ContractSettings, Unclassified};
 use crate::{Agent, RiskLevel, Variant};
 
@@ -133,7 +132,7 @@ pub(super) struct Found {
     pub(super) claim: Option<Claim>,
     /// For a dry run: the approval that the real call would need.
     pub(super) need: Option<ApprovalNeed>,
-    arguments: Value,
+    arguments: ExactValue,
 }
 
 impl Found {

@@ -99,7 +99,7 @@ impl ValidUntil {
 
     /// Returns the time in the structured result, or else in the arguments. `None` if neither has one.
     pub fn of_result(&self, result: &str) -> Option<i64> {
-        let granted = structured(result).and_then(|result| end_ms(result.pointer(&self.pointer)?));
+        let granted = structured(result).and_then(|result| end_ms(result.value().pointer(&self.pointer)?));
         granted.or(self.requested_ms)
     }
 }

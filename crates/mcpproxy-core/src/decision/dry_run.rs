@@ -10,7 +10,7 @@ use super::call::{Call, Warning};
 use super::checks;
 use crate::catalog::Tool;
 use crate::contract::{DryRun, Need};
-use crate::denial::Denial;
+use crate::denial::{Denial, ParameterPlace};
 use crate::intent::{Arguments, Declared, Intent, Mode};
 use crate::json::{Members, members, quote};
 use crate::settings::{ContractSettings, IntentSettings, TwoKey};
@@ -46,25 +46,31 @@ impl Preview {
         self.need.map(ApprovalNeed::needs).unwrap_or_default()
     }
 
-    pub fn to_json(&self) -> Value {
+    /// Writes the preview as JSON. The arguments keep their bytes, so that no digit of a number is lost.
+    ///
+    /// A direct call names no variant, so its preview does not either.
+    pub fn to_json(&self, place: ParameterPlace) -> String {
         let Call { tool, intent, arguments, warnings, .. } = &self.call;
         let real = real_arguments(tool, arguments);
         let warnings: Vec<Value> =
             warnings.iter().map(|one| json!({"code": one.code, "message": one.message})).collect();
         let effects: Vec<&str> = tool.contract.side_effects.value.iter().map(Untrusted::for_json).collect();
-        json!({
-            "dryRun": true,
-            "wouldCall": {
-                "tool": tool.name.to_string(),
-                "call_with": intent.variant.tool(),
-                // The strict reader lets nothing through that this cannot read.
-                "arguments": serde_json::from_str::<Value>(real.as_str()).unwrap_or_default(),
-            },
-            "warnings": warnings,
-            "missingPermissions": self.missing_permissions,
-            "expectedSideEffects": effects,
-            "needs": self.needs().into_iter().map(Need::as_str).collect::<Vec<_>>(),
-        })
+        let call_with = match place {
+            ParameterPlace::Arguments => format!("\"call_with\":{},", quote(intent.variant.tool())),
+            ParameterPlace::Meta => String::new(),
+        };
+        let needs: Vec<&str> = self.needs().into_iter().map(Need::as_str).collect();
+        format!(
+            "{{\"dryRun\":true,\"wouldCall\":{{\"tool\":{},{call_with}\"arguments\":{}}},\"warnings\":{},\
+             \"missingPermissions\":{},\"expectedSideEffects\":{},\"needs\":{}}}",
+            quote(&tool.name.to_string()),
+            // Outside of strings, a line break is white space. An answer over stdio is one line.
+            real.as_str().replace(['\n', '\r'], " "),
+            Value::from(warnings),
+            json!(self.missing_permissions),
+            json!(effects),
+            json!(needs),
+        )
     }
 }
 

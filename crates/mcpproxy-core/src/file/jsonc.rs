@@ -7,6 +7,7 @@ use jsonc_parser::common::Ranged;
 
 use super::node::{Count, Member, Node, NodeValue, SourcePosition, duplicate, may_open};
 use super::{FileKind, Mistakes, jsonc_syntax};
+use crate::json::is_exact;
 
 /// Returns the value of a file, or `None` if it cannot be read, which has been reported then.
 pub(super) fn document(text: &str, kind: FileKind, mistakes: &mut Mistakes) -> Option<Node> {
@@ -76,7 +77,11 @@ impl Builder<'_, '_> {
             Value::BooleanLit(literal) => NodeValue::Bool(literal.value),
             Value::NullKeyword(_) => NodeValue::Null,
             Value::NumberLit(literal) => match serde_json::from_str(literal.value) {
-                Ok(number) => NodeValue::Number(number),
+                Ok(number) if is_exact(literal.value) => NodeValue::Number(number),
+                Ok(_) => {
+                    self.mistakes.add(position, "this number has more digits than 64 bits hold exactly; use fewer");
+                    NodeValue::Broken
+                }
                 Err(_) => {
                     self.mistakes.add(position, "expected a plain number such as 10 that is not too large");
                     NodeValue::Broken

@@ -3,6 +3,7 @@
 use serde_json::Number;
 
 use super::NodeValue;
+use crate::json::is_exact;
 
 /// Returns the value, or the reason why JSON has none for it.
 pub(super) fn typed(text: &str) -> Result<NodeValue, &'static str> {
@@ -25,13 +26,16 @@ pub(super) fn typed(text: &str) -> Result<NodeValue, &'static str> {
         None => Ok(NodeValue::Text(text.to_owned())),
         Some(digits) => {
             let sign = if text.starts_with('-') { "-" } else { "" };
-            number(&format!("{sign}{digits}")).map(NodeValue::Number).ok_or(TOO_LARGE)
+            let written = format!("{sign}{digits}");
+            let number = number(&written).ok_or(TOO_LARGE)?;
+            if is_exact(&written) { Ok(NodeValue::Number(number)) } else { Err(TOO_LONG) }
         }
     }
 }
 
 const NOT_FINITE: &str = "JSON does not support this number; quote it if it is text";
 const TOO_LARGE: &str = "this number is too large; quote it if it is text";
+const TOO_LONG: &str = "this number has more digits than 64 bits hold exactly; use fewer, or quote it if it is text";
 
 fn with_radix(text: &str) -> Option<(&str, u32)> {
     let (digits, radix) = match (text.strip_prefix("0x"), text.strip_prefix("0o")) {
@@ -116,7 +120,9 @@ mod tests {
         check("1e3", "number 1000.0");
         check("1.5E-2", "number 0.015");
         check("18446744073709551615", "number 18446744073709551615");
-        check("18446744073709551616", "number 1.8446744073709552e+19");
+        check("18446744073709551616", TOO_LONG);
+        check("-9223372036854775809", TOO_LONG);
+        check("0.10000000000000000000000000001", TOO_LONG);
         check("1e999", TOO_LARGE);
         check("0xFFFFFFFFFFFFFFFFF", TOO_LARGE);
         check("-.inf", NOT_FINITE);

@@ -37,6 +37,8 @@ use crate::Untrusted;
 pub const DEPTH_MAX: usize = 64;
 /// Maximum nesting depth of a message from a server. `serde_json` reads no deeper than this.
 pub const SERVER_DEPTH_MAX: usize = 127;
+/// Maximum number of digits in an exponent.
+const EXPONENT_MAX_DIGITS: usize = 9;
 
 /// Objects with more keys than this use a hash set to find duplicates, smaller ones a list.
 const FEW_KEYS: usize = 16;
@@ -316,7 +318,13 @@ impl<'a> StrictReader<'a> {
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
             }
+            let exponent = self.at;
             self.digits()?;
+            // Code that compares numbers by their digits counts with exponents.
+            if self.at - exponent > EXPONENT_MAX_DIGITS {
+                self.at = start;
+                return Err(ReadFailure::of(ReadErrorKind::NumberRange));
+            }
         }
         // Ask both parsers: close to the largest `f64`, `serde_json` rounds differently from the standard library.
         let fits = |text: &str| {
@@ -419,6 +427,8 @@ mod tests {
         check(r#""\udc00""#, "lone surrogate (line 1, column 8)");
         check(r#""\ud800\u0041""#, "lone surrogate (line 1, column 14)");
         check("1e400", "number out of range (line 1, column 1)");
+        check("1e-400", "ok");
+        check("[1e-1000000000]", "number out of range (line 1, column 2)");
         check("1.7976931348623157e308", "ok");
         check("1.7976931348623158e308", "ok");
         check(

@@ -12,6 +12,7 @@ use super::compile::Author;
 use super::condition::{BranchCondition, Condition, Node, NodeId, ValueCondition, pointer};
 use super::draft::Draft;
 use super::refs::{NamedSchemas, base_of};
+use crate::json::ExactValue;
 
 /// Maximum length of a schema. The longest schema of a real tool has 84 KB.
 pub(super) const TEXT_MAX_BYTES: usize = 128 << 10;
@@ -32,6 +33,8 @@ pub(super) struct Graph {
 }
 
 pub(super) struct GraphBuilder<'v> {
+    /// The whole schema.
+    pub(super) exact: &'v ExactValue,
     pub(super) draft: Draft,
     author: Author,
     pub(super) nodes: Vec<Node>,
@@ -62,9 +65,11 @@ impl Graph {
         if text.len() > TEXT_MAX_BYTES {
             return Err(SchemaError::TooLong(text.len()));
         }
-        let root: Value = serde_json::from_str(text).map_err(|_| SchemaError::NotASchema)?;
-        let draft = Draft::of(&root);
+        let exact = ExactValue::read(text).ok_or(SchemaError::NotASchema)?;
+        let root = exact.value();
+        let draft = Draft::of(root);
         let mut builder = GraphBuilder {
+            exact: &exact,
             draft,
             author,
             nodes: Vec::new(),
@@ -73,8 +78,8 @@ impl Graph {
             patterns: std::collections::HashSet::new(),
             first_mistake: None,
         };
-        builder.read(&root, &root, None, 1)?;
-        builder.link(&root)?;
+        builder.read(root, root, None, 1)?;
+        builder.link(root)?;
         let (nodes, mistake) = (builder.nodes, builder.first_mistake);
         super::bounds::check(&nodes)?;
         Ok(Self { nodes, draft, mistake })

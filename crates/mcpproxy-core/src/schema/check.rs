@@ -32,6 +32,7 @@ use super::build::Graph;
 use super::condition::{BranchCondition, Condition, CountLimit, Node, NodeId, NumberBound, ValueCondition};
 use super::equal::{compare, equal, is_multiple};
 use super::mismatch::{Mismatch, MismatchKind, Outcome, PathStep, nearest_branch};
+use crate::json::{ExactPart, ExactValue, LongNumbers};
 
 /// Steps that every check has.
 const STEPS: usize = 100_000;
@@ -39,6 +40,8 @@ const STEPS: usize = 100_000;
 const STEPS_PER_PART: usize = 8;
 /// Steps that a division of decimal numbers costs.
 const DIVISION: usize = 8;
+/// Digits of long numbers that are compared in one step.
+const BYTES_PER_STEP: usize = 64;
 /// Maximum recursion depth. Each level takes a part of the stack.
 const FRAMES_MAX: usize = 400;
 
@@ -62,6 +65,10 @@ pub(super) struct Walker<'s, 'v> {
     frames: usize,
     /// The whole value, until the additional steps for its length were added.
     whole: Option<&'v Value>,
+    /// The numbers of the value that 64 bits cannot hold.
+    pub(super) long: &'v LongNumbers,
+    /// The digits of all of them.
+    long_bytes: usize,
 }
 
 /// A value that is being checked, in JSON Schema terms an instance.
@@ -90,9 +97,10 @@ pub(super) struct Evaluated<'v> {
 
 pub(super) fn check<'s, 'v>(
     graph: &'s Graph,
-    value: &'v Value,
+    exact: &'v ExactValue,
     mode: CheckMode,
 ) -> Result<Outcome<'s, 'v>, OutOfSteps> {
+    let value = exact.value();
     let is_last = |node: &Node| node.conditions.last().is_some_and(Condition::is_last);
     let mut walk = Walker {
         nodes: &graph.nodes,
@@ -102,6 +110,8 @@ pub(super) fn check<'s, 'v>(
         steps: STEPS,
         frames: 0,
         whole: Some(value),
+        long: exact.long(),
+        long_bytes: exact.long().bytes(),
     };
     let mut outcome = Outcome::default();
     walk.node(0, Instance::of(value), &mut Evaluated::default(), &mut outcome)?;
@@ -204,6 +214,8 @@ impl<'s, 'v> Walker<'s, 'v> {
             steps: self.steps,
             frames: self.frames,
             whole: None,
+            long: self.long,
+            long_bytes: 0,
         };
         let mut outcome = Outcome::default();
         walk.node(id, Instance::of(&value), &mut Evaluated::default(), &mut outcome)?;
@@ -286,27 +298,32 @@ impl<'s, 'v> Walker<'s, 'v> {
 
     /// Returns `true` if a value meets a condition. Conditions on numbers or strings hold for other types.
     fn value(&mut self, condition: &'s ValueCondition, value: &Value) -> Result<bool, OutOfSteps> {
+        let part = ExactPart::new(value, self.long);
         Ok(match (condition, value) {
             (ValueCondition::Never, _) => false,
-            (ValueCondition::Type(types), _) => types.admit(value),
+            (ValueCondition::Type(types), _) => types.admit(part),
             (ValueCondition::Enum(options), _) => {
-                self.spend_comparing(options, value)?;
-                options.iter().any(|option| equal(option, value))
+                let list = options.value().as_array().map(Vec::as_slice).unwrap_or_default();
+                self.spend_comparing(list, options.long(), value)?;
+                list.iter().any(|option| equal(options.whole().part(option), part))
             }
             (ValueCondition::Const(option), _) => {
-                self.spend_comparing(std::slice::from_ref(option), value)?;
-                equal(option, value)
+                self.spend_comparing(std::slice::from_ref(option.value()), option.long(), value)?;
+                equal(option.whole(), part)
             }
-            (ValueCondition::Bound(bound, limit), Value::Number(number)) => match (bound, compare(number, limit)) {
-                (_, None) => false,
-                (NumberBound::Least, Some(order)) => order != Ordering::Less,
-                (NumberBound::Most, Some(order)) => order != Ordering::Greater,
-                (NumberBound::Above, Some(order)) => order == Ordering::Greater,
-                (NumberBound::Below, Some(order)) => order == Ordering::Less,
-            },
-            (ValueCondition::MultipleOf(divisor), Value::Number(number)) => {
-                self.spend(DIVISION)?;
-                is_multiple(number, divisor)
+            (ValueCondition::Bound(bound, limit), Value::Number(_)) => {
+                self.spend((self.long_bytes + limit.long().bytes()) / BYTES_PER_STEP)?;
+                match (bound, compare(part, limit.whole())) {
+                    (_, None) => false,
+                    (NumberBound::Least, Some(order)) => order != Ordering::Less,
+                    (NumberBound::Most, Some(order)) => order != Ordering::Greater,
+                    (NumberBound::Above, Some(order)) => order == Ordering::Greater,
+                    (NumberBound::Below, Some(order)) => order == Ordering::Less,
+                }
+            }
+            (ValueCondition::MultipleOf(divisor), Value::Number(_)) => {
+                self.spend(DIVISION + self.long_bytes / BYTES_PER_STEP)?;
+                is_multiple(part, divisor.whole())
             }
             (ValueCondition::Length(limit, count), Value::String(text)) => {
                 self.spend(text.len() / 64)?;
@@ -327,7 +344,11 @@ impl<'s, 'v> Walker<'s, 'v> {
         })
     }
 
-    fn spend_comparing(&mut self, options: &[Value], value: &Value) -> Result<(), OutOfSteps> {
+    fn spend_comparing(&mut self, options: &[Value], long: &LongNumbers, value: &Value) -> Result<(), OutOfSteps> {
+        if self.long_bytes > 0 || !long.is_empty() {
+            let digits = (self.long_bytes + long.bytes()) / BYTES_PER_STEP;
+            self.spend(options.len().saturating_mul(1 + digits))?;
+        }
         let is_deep = |value: &&Value| value.is_array() || value.is_object();
         let deep = if is_deep(&value) { options.iter().filter(is_deep).count() } else { 0 };
         let each = if deep > 0 { parts(value) / 4 } else { 0 };

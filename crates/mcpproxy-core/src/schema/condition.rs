@@ -1,9 +1,10 @@
 //! The parsed form of a schema: a numbered node for each subschema, with its conditions.
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::equal::is_integer;
 use super::keyword_check::CompiledKeyword;
+use crate::json::{ExactPart, ExactValue};
 
 /// The index of a node in its graph.
 pub(super) type NodeId = u32;
@@ -33,10 +34,13 @@ pub(super) enum ValueCondition {
     /// The schema `false`, which no value fits.
     Never,
     Type(Types),
-    Enum(Vec<Value>),
-    Const(Value),
-    Bound(NumberBound, Number),
-    MultipleOf(Number),
+    /// The array of the values that are allowed.
+    Enum(ExactValue),
+    Const(ExactValue),
+    /// A bound, which is a number.
+    Bound(NumberBound, ExactValue),
+    /// A divisor, which is a number.
+    MultipleOf(ExactValue),
     Length(CountLimit, u64),
     Pattern(CompiledKeyword),
     Format(CompiledKeyword),
@@ -134,11 +138,17 @@ impl Types {
         self.0 & (1 << position) != 0
     }
 
-    pub(super) fn admit(self, value: &Value) -> bool {
-        match value {
+    pub(super) fn admit(self, part: ExactPart<'_>) -> bool {
+        match part.value {
             Value::String(_) => self.has(0),
+            Value::Number(_) if self.has(2) => true,
             Value::Number(number) => {
-                self.has(2) || (self.has(1) && (!number.is_f64() || (!self.has(LITERAL) && is_integer(number))))
+                self.has(1)
+                    && match part.long(number) {
+                        Some(long) if self.has(LITERAL) => !long.text.contains(['.', 'e', 'E']),
+                        Some(long) => long.decimal.is_integer(),
+                        None => !number.is_f64() || (!self.has(LITERAL) && is_integer(number)),
+                    }
             }
             Value::Bool(_) => self.has(3),
             Value::Object(_) => self.has(4),

@@ -8,6 +8,7 @@ use super::check::{CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
 use super::condition::{ArrayCondition, Condition, Node, NodeId, ObjectCondition, Properties, ValueCondition};
 use super::equal::key;
 use super::mismatch::{MismatchKind, Outcome, PathStep};
+use crate::json::ExactPart;
 
 impl<'s, 'v> Walker<'s, 'v> {
     pub(super) fn object(
@@ -168,9 +169,10 @@ impl<'s, 'v> Walker<'s, 'v> {
                 }
             }
             ArrayCondition::Unique => {
-                self.spend(super::check::parts(instance.value).saturating_mul(2))?;
+                self.spend(super::check::parts(instance.value).saturating_mul(2) + self.long.bytes() / 64)?;
                 let mut known = HashSet::with_capacity(items.len());
-                if !items.iter().all(|item| known.insert(key(item))) {
+                let long = self.long;
+                if !items.iter().all(|item| known.insert(key(ExactPart::new(item, long)))) {
                     self.report(instance, MismatchKind::NotUnique, outcome);
                 }
             }

@@ -9,6 +9,7 @@ use super::condition::{
     ValueCondition,
 };
 use super::draft::Draft;
+use super::equal::decimal;
 use super::keyword_check::CompiledKeyword;
 
 static ANYTHING: Value = Value::Bool(true);
@@ -37,10 +38,12 @@ impl<'v> GraphBuilder<'v> {
         Ok(match keyword {
             "type" => Some(ValueCondition::Type(self.types(here, value)?).into()),
             "enum" => {
-                let options = value.as_array().ok_or_else(|| self.mistake(here.node, keyword, "an array of values"))?;
-                Some(ValueCondition::Enum(options.clone()).into())
+                if !value.is_array() {
+                    return Err(self.mistake(here.node, keyword, "an array of values"));
+                }
+                Some(ValueCondition::Enum(self.exact.copy_of(value)).into())
             }
-            "const" if self.draft >= Draft::Six => Some(ValueCondition::Const(value.clone()).into()),
+            "const" if self.draft >= Draft::Six => Some(ValueCondition::Const(self.exact.copy_of(value)).into()),
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
                 self.number_condition(here, keyword, value)?
             }
@@ -250,12 +253,15 @@ impl<'v> GraphBuilder<'v> {
             "maximum" => NumberBound::Most,
             "exclusiveMinimum" => NumberBound::Above,
             "exclusiveMaximum" => NumberBound::Below,
-            _ if number.as_f64().is_some_and(|divisor| divisor > 0.0) => {
-                return Ok(Some(ValueCondition::MultipleOf(number.clone()).into()));
+            _ => {
+                let divisor = self.exact.copy_of(value);
+                if !decimal(self.exact.whole().part(value), number).is_some_and(|divisor| divisor.is_divisor()) {
+                    return Err(self.mistake(here.node, keyword, "a number greater than 0 with at most 19 digits"));
+                }
+                return Ok(Some(ValueCondition::MultipleOf(divisor).into()));
             }
-            _ => return Err(self.mistake(here.node, keyword, "a number greater than 0")),
         };
-        Ok(Some(ValueCondition::Bound(bound, number.clone()).into()))
+        Ok(Some(ValueCondition::Bound(bound, self.exact.copy_of(value)).into()))
     }
 
     fn count(&self, here: SchemaPosition<'v>, keyword: &str, value: &Value) -> Result<u64, SchemaError> {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::condition::{Condition, CountLimit, Node, NodeId, NumberBound, ObjectCondition, Properties, ValueCondition};
 use super::mismatch::{Mismatch, MismatchKind, PathStep};
 use super::problem::{ANYTHING, Problem, REQUIRED};
+use crate::json::{ExactPart, LongNumbers};
 use crate::{Untrusted, nearest};
 
 /// Maximum length of a value that is quoted. A longer value may be a secret, so only its length is given.
@@ -15,9 +16,9 @@ const EXPECTED_MAX_CHARS: usize = 300;
 /// Number of alternatives that a message lists.
 const NAMED_MAX: usize = 8;
 
-pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>) -> Problem {
+pub(super) fn problem(nodes: &[Node], mismatch: &Mismatch<'_, '_>, long: &LongNumbers) -> Problem {
     let mut pointer: String = mismatch.path.iter().map(|step| pointer_step(*step)).collect();
-    let mut found = found(mismatch.instance.value);
+    let mut found = found(ExactPart::new(mismatch.instance.value, long));
     let mut described = mismatch.instance.described;
     match &mismatch.kind {
         MismatchKind::Missing(name) => {
@@ -111,19 +112,25 @@ fn condition_text(condition: &ValueCondition) -> String {
     match condition {
         ValueCondition::Never => "no value".to_owned(),
         ValueCondition::Type(types) => list(types.words().map(str::to_owned), " or "),
-        ValueCondition::Enum(options) => match options.as_slice() {
-            [] => "no value".to_owned(),
-            [only] => value_words(only),
-            many => format!("one of {}", list(many.iter().map(value_words), ", ")),
-        },
-        ValueCondition::Const(value) => value_words(value),
-        ValueCondition::Bound(bound, number) => match bound {
-            NumberBound::Least => format!("at least {number}"),
-            NumberBound::Most => format!("at most {number}"),
-            NumberBound::Above => format!("more than {number}"),
-            NumberBound::Below => format!("less than {number}"),
-        },
-        ValueCondition::MultipleOf(number) => format!("a multiple of {number}"),
+        ValueCondition::Enum(options) => {
+            let words = |option| value_words(options.whole().part(option));
+            match options.value().as_array().map(Vec::as_slice).unwrap_or_default() {
+                [] => "no value".to_owned(),
+                [only] => words(only),
+                many => format!("one of {}", list(many.iter().map(words), ", ")),
+            }
+        }
+        ValueCondition::Const(value) => value_words(value.whole()),
+        ValueCondition::Bound(bound, number) => {
+            let number = value_words(number.whole());
+            match bound {
+                NumberBound::Least => format!("at least {number}"),
+                NumberBound::Most => format!("at most {number}"),
+                NumberBound::Above => format!("more than {number}"),
+                NumberBound::Below => format!("less than {number}"),
+            }
+        }
+        ValueCondition::MultipleOf(number) => format!("a multiple of {}", value_words(number.whole())),
         ValueCondition::Length(limit, count) => limit_words(*limit, *count, "character", "characters"),
         ValueCondition::Pattern(compiled) => format!("a string that matches `{}`", excerpt(&compiled.text, 120)),
         ValueCondition::Format(compiled) => {
@@ -166,11 +173,11 @@ fn property_of(nodes: &[Node], object: NodeId, name: &str) -> Option<NodeId> {
     })
 }
 
-fn found(value: &Value) -> String {
-    match value {
+fn found(part: ExactPart<'_>) -> String {
+    match part.value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
-        Value::Number(number) => format!("the number {number}"),
+        Value::Number(_) => format!("the number {}", value_words(part)),
         Value::String(text) => match text.chars().count() {
             0 => "an empty string".to_owned(),
             1..=QUOTE_MAX_CHARS => format!("the string {}", quoted(text)),
@@ -185,12 +192,16 @@ fn found(value: &Value) -> String {
     }
 }
 
-/// Formats a value from the schema.
-fn value_words(value: &Value) -> String {
-    match value {
+/// Formats a value from the schema, or a number. Numbers have all their digits, up to a limit.
+fn value_words(part: ExactPart<'_>) -> String {
+    match part.value {
         Value::String(text) => quoted(text),
-        Value::Array(_) | Value::Object(_) => format!("`{}`", excerpt(&value.to_string(), QUOTE_MAX_CHARS)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+        value @ (Value::Array(_) | Value::Object(_)) => format!("`{}`", excerpt(&value.to_string(), QUOTE_MAX_CHARS)),
+        Value::Number(number) => match part.long(number) {
+            Some(long) => excerpt(&long.text, QUOTE_MAX_CHARS * 2),
+            None => number.to_string(),
+        },
+        value @ (Value::Null | Value::Bool(_)) => value.to_string(),
     }
 }
 

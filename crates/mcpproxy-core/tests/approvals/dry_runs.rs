@@ -1,7 +1,7 @@
 //! Tests for dry runs: the arguments that are sent, the answers without sending, and the calls they count for.
 
 use mcpproxy_core::settings::Unclassified;
-use mcpproxy_core::{DRY_RUN_FRESH_MS, Decision, Limits, PriorState, Variant};
+use mcpproxy_core::{DRY_RUN_FRESH_MS, Decision, Limits, ParameterPlace, PriorState, Variant};
 use serde_json::json;
 
 use super::{NOW_MS, World};
@@ -94,12 +94,12 @@ fn a_preview_tells_what_would_happen() {
         grants: &["a:b"],
         ..World::of(
             "riskLevel: critical\nsideEffects: [\"It is sent\\u202E.\"]\npermissions: [a:b, c:d]\ndryRun: { mode: required, parameter: dry }",
-            r#","args":{"to":[1],"dry":true},"dry_run":true"#,
+            r#","args":{"to":[18446744073709551617],"dry":true},"dry_run":true"#,
         )
     };
     let Decision::Preview(preview) = world.decide(&Limits::default()) else { panic!("{}", world.told()) };
     assert_eq!(
-        preview.to_json(),
+        preview.to_json(ParameterPlace::Arguments).replace("18446744073709551617", "1"),
         json!({
             "dryRun": true,
             "wouldCall": {"tool": "fx:t", "call_with": "call_tool_write", "arguments": {"to": [1]}},
@@ -108,7 +108,10 @@ fn a_preview_tells_what_would_happen() {
             "expectedSideEffects": ["It is sent\u{202E}."],
             "needs": ["confirmation", "step_up"],
         })
+        .to_string()
     );
+    let direct = preview.to_json(ParameterPlace::Meta);
+    assert!(direct.contains(r#""wouldCall":{"tool":"fx:t","arguments":{"to":[18446744073709551617]}}"#), "{direct}");
 }
 
 #[test]

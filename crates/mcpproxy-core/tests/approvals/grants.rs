@@ -66,6 +66,35 @@ fn each_field_of_a_standing_approval_counts() {
     );
 }
 
+/// 64 bits round all these numbers to the same one. The server gets every digit.
+#[test]
+fn a_standing_approval_compares_every_digit() {
+    let check = |schema: &str, amount: &str, is_covered: bool| {
+        let parameters: &'static str = format!(r#","args":{{"to":{amount}}}"#).leak();
+        let world = World::of("riskLevel: high", parameters);
+        let schema = format!(r#"{{"properties":{{"to":{schema}}},"required":["to"]}}"#);
+        assert_eq!(found(&world, &grant(&world, &schema)).is_ok(), is_covered, "{schema} {amount}");
+    };
+    let one = r#"{"const":18446744073709551616}"#;
+    check(one, "18446744073709551616", true);
+    check(one, "1.8446744073709551616e19", true);
+    check(one, "18446744073709551617", false);
+    check(one, "18446744073709552000", false);
+    check(one, "1.8446744073709552e19", false);
+    check(r#"{"maximum":18446744073709551616}"#, "18446744073709551617", false);
+    check(r#"{"exclusiveMaximum":0.1}"#, "0.10000000000000000000000000001", false);
+    check(r#"{"maximum":0.1}"#, "0.10000000000000000000000000001", false);
+    check(r#"{"minimum":0.1}"#, "0.10000000000000000000000000001", true);
+    check(r#"{"not":{"const":18446744073709551616}}"#, "18446744073709551617", true);
+    check(r#"{"not":{"const":18446744073709551616}}"#, "18446744073709551616", false);
+    check(r#"{"enum":[[18446744073709551616],7]}"#, "[18446744073709551617]", false);
+    check(r#"{"type":"integer"}"#, "1.00000000000000000000000000001", false);
+    check(r#"{"type":"integer"}"#, "18446744073709551617", true);
+    check(r#"{"multipleOf":2}"#, "18446744073709551617", false);
+    check(r#"{"uniqueItems":true}"#, "[18446744073709551616,18446744073709551617]", true);
+    check(r#"{"uniqueItems":true}"#, "[18446744073709551616,18446744073709551616.0]", false);
+}
+
 #[test]
 fn a_standing_approval_covers_arguments_only() {
     let found = |attached: &'static str| {

@@ -16,8 +16,8 @@ use mcpproxy_core::policy::Clock;
 use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unclassified};
 use mcpproxy_core::{
     Agent, Approval, ApprovalId, ApprovalRef, ApprovalRequest, ApprovalState, Assurance, Attached, Catalog, Decision,
-    DecisionInputs, Declared, Limits, Moment, Offer, Offered, Permit, PriorState, Scope, ServerName, Tool, Variant,
-    decide, declare,
+    DecisionInputs, Declared, Limits, Moment, Offer, Offered, ParameterPlace, Permit, PriorState, Scope, ServerName,
+    Tool, Variant, decide, declare,
 };
 
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -142,7 +142,7 @@ fn told(decision: &Decision) -> String {
         Decision::Allow(permit) if permit.is_dry_run() => format!("dry run {}", permit.arguments().as_str()),
         Decision::Allow(permit) => format!("allow {}", permit.arguments().as_str()),
         Decision::Ask(approval_request) => format!("ask {}", approval_request.required_assurance().as_str()),
-        Decision::Preview(preview) => format!("preview {}", preview.to_json()),
+        Decision::Preview(preview) => format!("preview {}", preview.to_json(ParameterPlace::Arguments)),
         Decision::Repeat(repeat) => format!("repeat {} {}", repeat.tool.name, repeat.claim.key),
         Decision::Deny(denial) => format!("{}: {}", denial.code(), denial.message()),
     }

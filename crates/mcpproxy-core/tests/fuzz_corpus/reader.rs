@@ -60,7 +60,11 @@ fn refused(bytes: &[u8], error: &ReadError) {
         ReadErrorKind::End | ReadErrorKind::Expected(_) | ReadErrorKind::Trailing | ReadErrorKind::LoneSurrogate => {
             value.is_err()
         }
-        ReadErrorKind::NumberRange => value.is_err() || number_at(text, error).is_infinite(),
+        ReadErrorKind::NumberRange => {
+            let number = number_at(text, error);
+            let exponent = number.rsplit(['e', 'E', '+', '-']).next().map_or(0, str::len);
+            value.is_err() || exponent > 9 || number.parse::<f64>().is_ok_and(f64::is_infinite)
+        }
         ReadErrorKind::Duplicate { key, .. } => duplicates.contains(key),
         ReadErrorKind::Reserved(key) => key.starts_with("$serde_json::private::"),
         ReadErrorKind::Depth(limit) => *limit == DEPTH_MAX && deepest > DEPTH_MAX,
@@ -68,9 +72,9 @@ fn refused(bytes: &[u8], error: &ReadError) {
     assert!(is_right, "{error}: {text:?}");
 }
 
-/// Reads the number at the position of an error with a third parser.
-fn number_at(text: &str, error: &ReadError) -> f64 {
+/// Returns the number at the position of an error.
+fn number_at(text: &str, error: &ReadError) -> String {
     let line = text.split('\n').nth(error.line - 1).unwrap_or_default();
     let number = line.chars().skip(error.column - 1).take_while(|c| c.is_ascii_digit() || "+-.eE".contains(*c));
-    number.collect::<String>().parse().unwrap_or_default()
+    number.collect()
 }

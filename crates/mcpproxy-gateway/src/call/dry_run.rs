@@ -2,9 +2,8 @@
 
 use mcpproxy_core::decision::Preview;
 use mcpproxy_core::json::quote;
-use mcpproxy_core::{Declared, ParameterPlace, Tool};
+use mcpproxy_core::{Declared, Tool};
 use mcpproxy_store::{Conditional, NewDryRun, NewRecord, Step};
-use serde_json::Value;
 
 use crate::agents::ConnectedAgent;
 use crate::answer::error_result;
@@ -20,14 +19,7 @@ const DRY_RUN_KEY: &str = "mcpproxy/dry_run";
 /// Answers a dry run from the contract. Nothing is sent.
 pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview: &Preview) -> Reply {
     let (tool, intent) = (preview.tool(), preview.intent());
-    let mut json = preview.to_json();
-    if let (ParameterPlace::Meta, Some(call)) =
-        (agent.endpoint_mode.parameters(), json.get_mut("wouldCall").and_then(Value::as_object_mut))
-    {
-        // A direct call names no variant.
-        call.remove("call_with");
-    }
-    let text = json.to_string();
+    let text = preview.to_json(agent.endpoint_mode.parameters());
     // An agent without the permissions learns what it lacks. That preview does not count as a dry run.
     let keeps = match preview.missing_permissions() {
         [] => {

@@ -5,13 +5,14 @@ use serde_json::Value;
 use crate::catalog::Tool;
 use crate::denial::Denial;
 use crate::intent::Arguments;
+use crate::json::ExactValue;
 use crate::schema::Problem;
 
 /// Returns the arguments as a value if both schemas accept them, apart from values that are `masked`.
-pub(super) fn validate(tool: &Tool, arguments: &Arguments, masked: &[String]) -> Result<Value, Denial> {
+pub(super) fn validate(tool: &Tool, arguments: &Arguments, masked: &[String]) -> Result<ExactValue, Denial> {
     // The strict reader passes nothing that this cannot read. If it ever does, nothing unchecked is sent.
-    let value: Value = serde_json::from_str(arguments.as_str())
-        .map_err(|_| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
+    let value = ExactValue::read(arguments.as_str())
+        .ok_or_else(|| Denial::InvalidArgs("arguments must be a JSON object".to_owned()))?;
     let refused = |mut problems: Vec<Problem>| {
         problems.retain(|problem| !masked.iter().any(|place| touches(place, &problem.pointer)));
         if problems.is_empty() {
@@ -43,10 +44,10 @@ fn touches(one: &str, other: &str) -> bool {
 ///
 /// Many agents write `null` for an argument they leave out, and servers accept that. So the schema is checked without
 /// these members. The arguments that are sent keep them.
-fn without_nulls(value: &Value, problems: &[Problem]) -> Option<Value> {
-    let fields = value.as_object()?;
+fn without_nulls(value: &ExactValue, problems: &[Problem]) -> Option<ExactValue> {
+    let fields = value.value().as_object()?;
     let is_refused = |name: &str| problems.iter().any(|problem| problem.pointer.strip_prefix('/') == Some(name));
     let kept = fields.iter().filter(|(name, value)| !(value.is_null() && is_refused(name)));
     let kept: serde_json::Map<String, Value> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-    (kept.len() < fields.len()).then_some(Value::Object(kept))
+    (kept.len() < fields.len()).then(|| value.with_numbers_of(value.value(), Value::Object(kept)))
 }

@@ -1,12 +1,11 @@
 //! Decides if a user must approve a call, and how.
 
-use serde_json::Value;
-
 use super::needs_contract;
 use crate::Variant;
 use crate::catalog::Tool;
 use crate::contract::{Need, StepUp};
 use crate::decision::approval_request::ApprovalNeed;
+use crate::json::ExactValue;
 use crate::settings::{ContractSettings, Unclassified};
 
 /// Returns the approval that the call needs, or `None` if the agent may make it alone.
@@ -14,7 +13,7 @@ pub(super) fn approval_need(
     settings: &ContractSettings,
     tool: &Tool,
     variant: Variant,
-    arguments: &Value,
+    arguments: &ExactValue,
 ) -> Option<ApprovalNeed> {
     let contract = &tool.contract;
     let needs_step_up = match &contract.step_up.value {

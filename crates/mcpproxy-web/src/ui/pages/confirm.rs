@@ -22,7 +22,7 @@ mod arguments;
 mod attached;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, RiskLevel, Untrusted};
+use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, RiskLevel, Untrusted, json};
 use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::{StoredApproval, StoredDryRun};
 use serde_json::Value;
@@ -30,7 +30,7 @@ use serde_json::Value;
 use super::labels::{Risk, State, Time, verb};
 use super::{Frame, grant_schema};
 use crate::auth::factor::Factors;
-use crate::visible::Visible;
+use crate::visible::{Visible, json_escapes};
 use crate::wire::state_now;
 use arguments::{Arguments, ShownValue};
 use attached::Attached;
@@ -263,18 +263,18 @@ fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Prev
 /// Formats a dry run as text.
 pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
     let text = dry_run.preview.for_json();
-    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| readable(&value))
+    if serde_json::from_str::<Value>(text).is_ok() { readable(text) } else { text.to_owned() }
 }
 
-/// Returns the structured content of a result, or else its texts.
-fn readable(result: &Value) -> String {
-    if let Some(structure) = result.get("structuredContent") {
-        return format!("{structure:#}");
+/// Returns the structured content of a result, or else its texts. Numbers have all their digits, as in the call.
+fn readable(result: &str) -> String {
+    if let Some(structure) = json::member(result, "structuredContent") {
+        return json::pretty(structure);
     }
-    let content = result.get("content").and_then(Value::as_array);
-    let texts: Vec<&str> =
-        content.into_iter().flatten().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
-    if texts.is_empty() { format!("{result:#}") } else { texts.join("\n") }
+    let content: Vec<Value> =
+        json::member(result, "content").and_then(|content| serde_json::from_str(content).ok()).unwrap_or_default();
+    let texts: Vec<&str> = content.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+    if texts.is_empty() { json::pretty(result) } else { texts.join("\n") }
 }
 
 fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec<Fact> {
@@ -313,7 +313,7 @@ fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Optio
         return None;
     }
     if let Some((schema, minutes, uses)) = typed.grant.clone() {
-        return Some(GrantForm { schema, minutes, uses, is_open: true });
+        return Some(GrantForm { schema: json_escapes(&schema), minutes, uses, is_open: true });
     }
     let shown = view.args_for_user.for_json();
     let schema = grant_schema::exactly(approval.args.as_deref().unwrap_or(shown), shown);
