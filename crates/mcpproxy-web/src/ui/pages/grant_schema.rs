@@ -2,8 +2,10 @@
 
 use mcpproxy_core::json;
 
+use crate::visible::json_escapes;
+
 /// Requires each argument to have its value. A masked value is replaced by its type, so that the schema reveals no
-/// secret.
+/// secret. Invisible characters in names and values are escapes: the user reads and edits the schema as plain text.
 pub(crate) fn exactly(args: &str, shown_args: &str) -> String {
     let (Some(args), Some(shown)) = (json::members(args), json::members(shown_args)) else { return "{}".to_owned() };
     let names: Vec<String> = args.iter().map(|(name, _)| json::quote(name)).collect();
@@ -15,11 +17,11 @@ pub(crate) fn exactly(args: &str, shown_args: &str) -> String {
             format!("    {}: {rule}", json::quote(name))
         })
         .collect();
-    format!(
+    json_escapes(&format!(
         "{{\n  \"type\": \"object\",\n  \"properties\": {{\n{}\n  }},\n  \"required\": [{}],\n  \"additionalProperties\": false\n}}",
         properties.join(",\n"),
         names.join(", ")
-    )
+    ))
 }
 
 fn masked(value: &str) -> String {
@@ -51,6 +53,13 @@ mod tests {
         );
         mcpproxy_core::schema::Schema::parse(&schema).unwrap();
         assert!(!schema.contains("s3cr3t"));
+        // The character reverses the rest of the line, so the name would read as another one.
+        let hidden = "{\"am\u{202E}tnuo\":\"a\u{200B}b\u{E0041}\", \"x\": [\n\t1]}";
+        let schema = exactly(hidden, hidden);
+        assert!(schema.contains(r#""am\u202etnuo": {"const": "a\u200bb\udb40\udc41"}"#), "{schema}");
+        assert!(schema.contains(r#""required": ["am\u202etnuo", "x"]"#), "{schema}");
+        let args = json::ExactValue::read(hidden).unwrap();
+        assert!(mcpproxy_core::schema::Schema::parse(&schema).unwrap().admits(&args));
         assert_eq!(exactly("[]", "[]"), "{}");
         mcpproxy_core::schema::Schema::parse(&exactly("{}", "{}")).unwrap();
     }
