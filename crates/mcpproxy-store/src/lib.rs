@@ -6,6 +6,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
+//!  operator_files ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts` and `log` add methods to [`Store`] and hold the SQL of their tables.
@@ -19,6 +20,7 @@ mod approvals;
 mod error;
 mod location;
 mod log;
+mod operator_files;
 mod record;
 mod sha256;
 mod sql;

@@ -74,7 +74,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     ledger.finish().await.unwrap();
     store.close().await;
     let tables = "approvals approvals_version grants claims dry_runs shared_secrets users passkeys invitations \
-                  sessions challenges";
+                  sessions challenges operator_files";
     for table in tables.split_ascii_whitespace() {
         place.sql(&format!("DROP TABLE {table}")).await;
     }
@@ -111,6 +111,7 @@ async fn a_database_of_the_third_version_keeps_its_rows(place: &Place) {
              SELECT hour, chain, kind, status, intent_type, server, tool, risk, step, count FROM tallies; \
              DROP TABLE tallies; \
              ALTER TABLE old_tallies RENAME TO tallies; \
+             DROP TABLE operator_files; \
              UPDATE schema_version SET version = 3",
         )
         .await;

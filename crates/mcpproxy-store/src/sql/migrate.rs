@@ -13,6 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0002_approvals_and_users.sql"),
     include_str!("schema/0003_fewer_index_entries.sql"),
     include_str!("schema/0004_marked_counts.sql"),
+    include_str!("schema/0005_operator_files.sql"),
     include_str!("schema/0006_attempts.sql"),
 ];
 const KNOWN: i64 = STEPS.len() as i64;
