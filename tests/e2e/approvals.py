@@ -70,7 +70,10 @@ class House:
     def settings(self, *words: str, **approvals: Any) -> dict[str, Any]:
         """Returns the settings. `fx` adds `words` to the descriptions of its tools."""
         servers = {"fx": peers.fx(self.ledger, *words)}
-        return {"mcpServers": servers, "approvals": {**self.approvals, **approvals}, **self.storage.settings()}
+        asks = {**self.approvals, **approvals}
+        # Tests change contracts and policies, and change them back.
+        contracts = {"weakening": "apply"}
+        return {"mcpServers": servers, "approvals": asks, "contracts": contracts, **self.storage.settings()}
 
     # -- users and agents ---------------------------------------------------------------------------------------
 

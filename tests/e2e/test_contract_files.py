@@ -40,7 +40,8 @@ def becomes(wire: Wire, expected: str) -> None:
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> None:
-    with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}, "approvals": {"wait": "0s"}}) as gateway:
+    settings = {"mcpServers": {"time": peers.time()}, "approvals": {"wait": "0s"}, "contracts": {"weakening": "apply"}}
+    with Gateway(tmp_path, settings) as gateway:
         wire = Wire(gateway.mcp, gateway.token, era)
         pid = gateway.servers()["time"]["pid"]
         assert code(now(wire)) == "ok"
@@ -73,7 +74,7 @@ def test_a_contract_comes_changes_breaks_and_goes(tmp_path: Path, era: str) -> N
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_a_policy_comes_breaks_and_goes(tmp_path: Path, era: str) -> None:
     forbid = '@id("closed")\nforbid (principal, action, resource in Server::"time");\n'
-    with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}}) as gateway:
+    with Gateway(tmp_path, {"mcpServers": {"time": peers.time()}, "contracts": {"weakening": "apply"}}) as gateway:
         wire = Wire(gateway.mcp, gateway.token, era)
         gateway.write("policies/time.cedar", forbid)
         becomes(wire, "policy_violation")

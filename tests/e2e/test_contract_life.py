@@ -12,7 +12,12 @@ from test_contracts import ask, code
 from wire import MODERN, Wire
 
 SECONDS = 10
-DEMO = {"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": "0s"}}
+DEMO = {
+    "mcpServers": {"demo": {"type": "demo"}},
+    "approvals": {"wait": "0s"},
+    # Some contracts here are weaker than those of the demo server.
+    "contracts": {"weakening": "apply"},
+}
 
 
 def show(gateway: Gateway, tool: str) -> dict[str, Any]:

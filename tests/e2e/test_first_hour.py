@@ -240,7 +240,8 @@ def test_a_revoked_token_stops_at_once(tmp_path: Path) -> None:
 
 def test_a_contract_edited_by_hand_is_in_force_soon(tmp_path: Path) -> None:
     """The bound is loose, because this machine may be busy. An idle machine takes less than 100 ms."""
-    with Gateway(tmp_path) as gateway:
+    settings = {"mcpServers": {"demo": {"type": "demo"}}, "contracts": {"weakening": "apply"}}
+    with Gateway(tmp_path, settings) as gateway:
         took = []
         for number in range(6):
             level = "forbidden" if number % 2 == 0 else "low"
@@ -277,7 +278,8 @@ def test_the_terminal_shows_every_change(tmp_path: Path) -> None:
 
 
 def test_a_contract_without_a_tool_is_told(tmp_path: Path) -> None:
-    with Gateway(tmp_path) as gateway:
+    settings = {"mcpServers": {"demo": {"type": "demo"}}, "contracts": {"weakening": "apply"}}
+    with Gateway(tmp_path, settings) as gateway:
         until(lambda: "✓ demo is ready: 26 tools" in gateway.words(), SECONDS, "the server is up")
         gateway.write("contracts/demo.yaml", "tool: demo:list_project\nriskLevel: low\n")
         line = "! The contract for demo:list_project (contracts/demo.yaml:2) has no effect: "

@@ -21,7 +21,7 @@ CASES = peers.ROOT / "docs" / "demo-cases.yaml"
 @pytest.fixture(params=["sqlite", "postgres"])
 def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Gateway]:
     """A gateway whose log has three calls of three tools, and one refusal."""
-    settings: dict[str, Any] = {"mcpServers": {"demo": {"type": "demo"}}}
+    settings: dict[str, Any] = {"mcpServers": {"demo": {"type": "demo"}}, "contracts": {"weakening": "apply"}}
     if request.param == "postgres":
         server: Postgres = request.getfixturevalue("postgres")
         settings["storage"] = {"url": server.url(server.create())}
@@ -295,7 +295,8 @@ def test_tools_that_change_silently_are_noticed(tmp_path: Path) -> None:
 
 
 def test_tools_that_nobody_can_call_need_a_contract(tmp_path: Path) -> None:
-    settings = {"mcpServers": {"demo": {"type": "demo"}}, "contracts": {"unclassified": "deny"}}
+    contracts = {"unclassified": "deny", "weakening": "apply"}
+    settings = {"mcpServers": {"demo": {"type": "demo"}}, "contracts": contracts}
     with Gateway(tmp_path / "home", settings) as gateway:
         gateway.connected()
         gateway.write("contracts/demo.yaml", "tool: demo:create_note\nriskLevel: low\noperation: write\n")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion};
 use mcpproxy_core::json::{self, members, string_value};
 use mcpproxy_core::policy::Clock;
-use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified};
+use mcpproxy_core::settings::{ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified, Weakening};
 use mcpproxy_core::{
     Agent, Catalog, Decision, DecisionInputs, Denial, Limits, Moment, Offer, Offered, PriorState, Scope, ServerName,
     Variant, decide, declare,
@@ -19,7 +19,8 @@ const SERVERS_MAX: usize = 20;
 const SETTINGS: IntentSettings =
     IntentSettings { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Warn };
 
-const CONTRACTS: ContractSettings = ContractSettings { unclassified: Unclassified::Allow };
+const CONTRACTS: ContractSettings =
+    ContractSettings { unclassified: Unclassified::Allow, weakening: Weakening::Confirm };
 
 /// The expected decision of a benchmark call. The benchmark fails if a call is decided otherwise.
 type Expected = &'static str;

@@ -13,6 +13,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 mod values;
+mod weaker;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,7 @@ pub(crate) mod tool;
 mod vocabulary;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cedar_policy::Expression;
@@ -49,7 +49,7 @@ impl PartialEq for Policies {
 }
 
 /// One `forbid` statement.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// The `@id`, or file and line if there is none.
     pub id: String,
@@ -110,6 +110,17 @@ impl Policies {
         self.all.iter().map(AsRef::as_ref)
     }
 
+    /// Returns the policies of `before` that are gone here. One that moved, or got another `@id` or `@message`, is not.
+    pub fn gone_since<'b>(&self, before: &'b Self) -> Vec<&'b Policy> {
+        let here: HashSet<&str> = self.iter().map(Policy::statement).collect();
+        before.iter().filter(|policy| !here.contains(policy.statement())).collect()
+    }
+
+    /// Returns these policies, and behind them the others.
+    pub(crate) fn with<'p>(&self, others: impl IntoIterator<Item = &'p Policy>) -> Self {
+        Self::index(self.iter().cloned().chain(others.into_iter().cloned()).collect())
+    }
+
     /// Returns the policies that can apply to this tool, or `None` if there are none.
     pub fn for_tool(&self, tool: Subject<'_>) -> Option<ToolPolicies> {
         if self.is_empty() {
@@ -122,6 +133,14 @@ impl Policies {
         let groups = facts.groups();
         let groups: Vec<_> = groups.iter().filter_map(|group| self.by_resource.get(group)).map(Arc::clone).collect();
         (!groups.is_empty()).then(|| ToolPolicies::new(groups))
+    }
+}
+
+impl Policy {
+    /// Returns the text without annotations. Text of an annotation that contains `forbid` is left in it, which is harmless:
+    /// the result then differs from that of other policies, and two equal results still mean the same policy.
+    fn statement(&self) -> &str {
+        self.text.find("forbid").and_then(|start| self.text.get(start..)).unwrap_or(&self.text).trim_end()
     }
 }
 

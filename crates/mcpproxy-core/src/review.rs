@@ -1,4 +1,5 @@
-//! Helps operators to write and maintain contracts: first drafts, lint findings, differences and coverage.
+//! Helps operators to write and maintain contracts: first drafts, lint findings, differences and coverage. Finds
+//! changes that weaken them.
 //!
 //! This module reads contracts and the catalog, and decides nothing. It lies above both, so that neither
 //! has to know it.
@@ -10,5 +11,6 @@ pub mod draft;
 pub mod failures;
 pub mod lint;
 mod names;
+pub mod weakening;
 mod wild;
 mod writer;

@@ -195,6 +195,26 @@ impl Unannotated {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContractSettings {
     pub unclassified: Unclassified,
+    pub weakening: Weakening,
+}
+
+/// The setting `weakening`, for a reload that removes or weakens contracts or policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weakening {
+    /// Waits until a user confirms it, or until the gateway restarts.
+    #[default]
+    Confirm,
+    /// Takes effect at once, for setups that replace all files atomically.
+    Apply,
+}
+
+impl Weakening {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirm => "confirm",
+            Self::Apply => "apply",
+        }
+    }
 }
 
 /// The setting `unclassified`, for tools without a risk level from the operator.
@@ -411,6 +431,7 @@ fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<IntentSet
 fn read_contracts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<ContractSettings> {
     let fields = reader.fields(&fields.find("contracts")?.node, &keys::CONTRACTS)?;
     Some(ContractSettings {
-        unclassified: reader.choice_of(&fields, "unclassified", keys::UNCLASSIFIED).unwrap_or(Unclassified::Allow),
+        unclassified: reader.choice_of(&fields, "unclassified", keys::UNCLASSIFIED).unwrap_or_default(),
+        weakening: reader.choice_of(&fields, "weakening", keys::WEAKENING).unwrap_or_default(),
     })
 }

@@ -35,7 +35,8 @@ fn outcome(
     let declared = declare(variant, &format!(r#"{{"name":"fx:t","args":{args}}}"#), TwoKey::Optional).unwrap();
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
-    let ground = DecisionInputs { intent, contracts: &ContractSettings { unclassified }, catalog };
+    let contracts = &ContractSettings { unclassified, ..ContractSettings::default() };
+    let ground = DecisionInputs { intent, contracts, catalog };
     let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Allow(_) => "allow".to_owned(),

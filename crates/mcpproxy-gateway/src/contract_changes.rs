@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::decision::needs_under;
 use mcpproxy_core::review::diff::{ChangeKind, FieldChange, ToolChange, of_tools};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::snapshot::Snapshot;
 
@@ -61,6 +61,8 @@ pub(crate) struct Reload {
     /// The parts that changed, such as `added time; contracts`.
     pub(crate) summary: String,
     pub(crate) tools: Vec<ToolChange>,
+    /// The user who confirmed changes that weaken contracts or policies.
+    pub(crate) confirmed_by: Option<String>,
 }
 
 impl Reload {
@@ -71,6 +73,9 @@ impl Reload {
             format!("; {}: {}", change.tool, fields.join(", "))
         });
         let mut text = format!("reloaded: {}", self.summary);
+        if let Some(user) = &self.confirmed_by {
+            text.push_str(&format!("; confirmed by {user}"));
+        }
         text.extend(told);
         let more = self.tools.len().saturating_sub(TOLD_MAX);
         if more > 0 {
@@ -81,19 +86,23 @@ impl Reload {
 
     /// Lists the changes as JSON: `tools_changed`, and `tools_changed_left_out` if there are too many for one record.
     pub(crate) fn metadata(&self) -> String {
+        let mut metadata = Map::new();
+        if let Some(user) = &self.confirmed_by {
+            metadata.insert("confirmed_by".to_owned(), user.as_str().into());
+        }
         if self.tools.is_empty() {
-            return "{}".to_owned();
+            return Value::Object(metadata).to_string();
         }
         let recorded = self.tools.iter().take(RECORDED_MAX).map(|change| {
             let fields = change.fields.iter().map(FieldChange::to_json).collect::<Vec<_>>();
             json!({ "tool": change.tool, "changes": fields })
         });
-        let mut metadata = json!({ "tools_changed": recorded.collect::<Vec<_>>() });
+        metadata.insert("tools_changed".to_owned(), recorded.collect());
         let left_out = self.tools.len().saturating_sub(RECORDED_MAX);
-        if let (1.., Some(members)) = (left_out, metadata.as_object_mut()) {
-            members.insert("tools_changed_left_out".to_owned(), left_out.into());
+        if left_out > 0 {
+            metadata.insert("tools_changed_left_out".to_owned(), left_out.into());
         }
-        metadata.to_string()
+        Value::Object(metadata).to_string()
     }
 }
 
@@ -112,7 +121,7 @@ mod tests {
     fn a_record_names_tools_and_counts_the_rest() {
         let reload = |count: usize| {
             let tools = (0..count).map(|number| change(&format!("fx:{number}"))).collect();
-            Reload { summary: "contracts".to_owned(), tools }
+            Reload { summary: "contracts".to_owned(), tools, confirmed_by: None }
         };
         let none = reload(0);
         assert_eq!((none.message().as_str(), none.metadata().as_str()), ("reloaded: contracts", "{}"));
@@ -122,6 +131,9 @@ mod tests {
             one.metadata(),
             r#"{"tools_changed":[{"tool":"fx:0","changes":[{"field":"riskLevel","before":"low","after":"high","file":"contracts/fx.yaml","line":2}]}]}"#
         );
+        let confirmed = Reload { confirmed_by: Some("anna".to_owned()), ..reload(0) };
+        assert_eq!(confirmed.message(), "reloaded: contracts; confirmed by anna");
+        assert_eq!(confirmed.metadata(), r#"{"confirmed_by":"anna"}"#);
         let many = reload(250);
         assert!(many.message().ends_with("; 247 more tools changed"), "{}", many.message());
         assert!(many.metadata().ends_with("\"tools_changed_left_out\":50}"));

@@ -15,6 +15,8 @@ pub enum GatewayEvent {
     Reloaded(ReloadSummary),
     /// New settings, contracts or policies are invalid, for this reason. The previous ones remain in force.
     Refused(String),
+    /// Changes that weaken contracts or policies wait for a user. Everything else is in force.
+    Held(String),
     /// A server is connected, with this number of tools. `unasked` of them are destructive and may run without an
     /// approval.
     Up { server: ServerName, tools: usize, unasked: usize },

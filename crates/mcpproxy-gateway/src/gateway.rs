@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
-use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_core::{Offered, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
 use tokio::sync::{broadcast, watch};
 
@@ -20,6 +21,7 @@ use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
 use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
+use crate::held::{self, HeldChanges};
 use crate::message::member;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
@@ -45,6 +47,7 @@ pub struct Gateway {
     servers: Arc<Servers>,
     base_url: Arc<str>,
     reload_error: Arc<Mutex<Option<String>>>,
+    held: Arc<Mutex<Option<Arc<HeldChanges>>>>,
     replays: Arc<Replays>,
 }
 
@@ -79,8 +82,8 @@ impl Gateway {
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into());
-        let (base_url, reload_error) = (base_url.into(), Arc::default());
-        let gateway = Self { state, servers, base_url, reload_error, replays };
+        let (base_url, reload_error, held) = (base_url.into(), Arc::default(), Arc::default());
+        let gateway = Self { state, servers, base_url, reload_error, held, replays };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
@@ -96,7 +99,15 @@ impl Gateway {
 
     /// Builds the next snapshot from new operator files. Calls in progress keep theirs.
     pub fn reload(&self, files: impl Into<Files>) {
-        let files = files.into();
+        self.reload_as(files.into(), None);
+    }
+
+    /// Like [`Self::reload`], with changes that a user has confirmed.
+    pub fn reload_confirmed(&self, files: Files, user: &str) {
+        self.reload_as(files, Some(user.to_owned()));
+    }
+
+    fn reload_as(&self, files: Files, confirmed_by: Option<String>) {
         let before = self.state.snapshot.load_full();
         let (old, settings) = (&before.settings, Arc::clone(&files.settings));
         let changes = diff(old, &settings);
@@ -145,7 +156,7 @@ impl Gateway {
         for (name, kind) in changed_lists(&before, &after) {
             listeners.list_changed(&name, kind);
         }
-        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after) };
+        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after), confirmed_by };
         let ledger = self.state.ledger.clone();
         tokio::spawn(async move { record::note_settings(&ledger, Ok(reload)).await });
     }
@@ -161,6 +172,36 @@ impl Gateway {
 
     pub fn reload_error(&self) -> Option<String> {
         self.reload_error_slot().clone()
+    }
+
+    /// Sets the changes that wait for a user. Records them if they are new.
+    pub fn hold(&self, changes: Option<HeldChanges>) {
+        let mut held = self.held_slot();
+        if held.as_deref() == changes.as_ref() {
+            return;
+        }
+        *held = changes.map(Arc::new);
+        if let Some(changes) = held.clone() {
+            let ledger = self.state.ledger.clone();
+            self.state.events.send(GatewayEvent::Held(changes.summary()));
+            tokio::spawn(async move { record::note(&ledger, changes.record()).await });
+        }
+    }
+
+    /// Returns the changes that wait for a user.
+    pub fn held(&self) -> Option<Arc<HeldChanges>> {
+        self.held_slot().clone()
+    }
+
+    /// Records that the files are weaker than in the last run.
+    pub async fn note_weaker_at_start(&self, weaker: &Weaker) {
+        record::note(&self.state.ledger, held::at_start(weaker)).await;
+    }
+
+    /// Returns the tools that servers list now, also those that contracts forbid.
+    pub fn offered(&self) -> Vec<Arc<Offered>> {
+        let snapshot = self.state.snapshot.load();
+        snapshot.offers.values().flat_map(|offers| offers.tools.tools().cloned()).collect()
     }
 
     /// Receives changes of the gateway's state from now on.
@@ -304,6 +345,10 @@ impl Gateway {
             tracing::error!(%error, "could not write the end of the activity log");
         }
         self.state.store.close().await;
+    }
+
+    fn held_slot(&self) -> MutexGuard<'_, Option<Arc<HeldChanges>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {

@@ -10,6 +10,7 @@
 //! | `state` | state that all requests share |
 //! | `approvals` | approval requests, standing approvals, notifications |
 //! | `views` | tools and contracts as JSON for agents and operators |
+//! | `held` | changes of the operator's files that wait for a user |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
@@ -29,6 +30,7 @@ mod events;
 mod fair_pool;
 mod gateway;
 mod headers;
+mod held;
 mod in_progress;
 mod kept_answers;
 mod message;
@@ -57,8 +59,9 @@ pub use gateway::{
     WhatIf, version,
 };
 pub use headers::header_value;
+pub use held::HeldChanges;
 pub use offload::aside;
-pub use reloader::{ReloadRequests, Reloaded, Reloader};
+pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
 pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};

@@ -186,6 +186,12 @@ problems! {
     SETTINGS_INVALID = CONFLICT "settings_invalid"
         "the settings, contracts or policies are invalid"
         hint "fix the file; the previous settings, contracts and policies remain active until then";
+    NOTHING_HELD = CONFLICT "nothing_held"
+        "no change waits for a user"
+        hint "GET /api/v1/status shows the files in force";
+    HELD_CHANGED = CONFLICT "held_changed"
+        "the files changed after you read the changes"
+        hint "read the changes again: `held` in GET /api/v1/status, or `mcpproxy config apply`";
     REPLAY_RUNNING = CONFLICT "replay_running"
         "another replay is running"
         hint "wait until it has finished, then try again; a shorter period takes less time";

@@ -3,6 +3,7 @@
 pub(crate) mod activity;
 mod approvals;
 mod clients;
+mod config;
 mod contracts;
 mod docs;
 pub(crate) mod endpoint;
@@ -37,6 +38,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
         servers::ENDPOINTS,
         contracts::ENDPOINTS,
         policy::ENDPOINTS,
+        config::ENDPOINTS,
         activity::ENDPOINTS,
         export::ENDPOINTS,
         events::ENDPOINTS,

@@ -23,7 +23,7 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use mcpproxy_core::settings::{ApprovalSettings, Retention, Settings};
 use mcpproxy_core::{RiskLevel, Variant, mask};
-use mcpproxy_gateway::{Gateway, Options, Reloaded, Reloader};
+use mcpproxy_gateway::{Confirmed, Gateway, Options, ReloadRequest, Reloaded, Reloader};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SigningKey, Status,
     Store, WaitFor,
@@ -77,7 +77,10 @@ impl Fixture {
         let (reloader, mut requests) = Reloader::channel();
         tokio::spawn(async move {
             loop {
-                let _ = requests.next().await.send(Reloaded::Applied);
+                match requests.next().await {
+                    ReloadRequest::Reload(answer) => drop(answer.send(Reloaded::Applied)),
+                    ReloadRequest::Apply(_, answer) => drop(answer.send(Confirmed::Applied)),
+                }
             }
         });
         let stopping = CancellationToken::new();

@@ -16,6 +16,7 @@
 mod activity;
 mod approval;
 mod client;
+mod config;
 mod contract;
 pub(crate) mod csv;
 mod explain;
@@ -42,6 +43,7 @@ pub(crate) use approval::{
     Signed, WholeApproval, state_now,
 };
 pub(crate) use client::Clients;
+pub(crate) use config::{AppliedConfig, ApplyConfig, HeldChanges};
 pub(crate) use contract::{Contract, ContractDocs, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
 pub(crate) use replay::{ReplayCalls, TriedFile};
@@ -158,6 +160,8 @@ pub(crate) struct SettingsState {
     pub(crate) mistakes: Vec<FileMistake>,
     /// Settings that have no effect or need attention, such as keys of another client.
     pub(crate) warnings: Vec<String>,
+    /// Changes that wait for a user, because they weaken contracts or policies.
+    pub(crate) held: Option<HeldChanges>,
 }
 
 /// An error in a file of the operator.
@@ -187,6 +191,14 @@ impl FileMistake {
             _ => Self { file: None, line: None, column: None, message: text.to_owned() },
         }
     }
+}
+
+/// The servers after a reload, and what the reload left out.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ReloadedFiles {
+    pub(crate) servers: Vec<Server>,
+    /// Changes that wait for a user, because they weaken contracts or policies.
+    pub(crate) held: Option<HeldChanges>,
 }
 
 #[derive(Serialize, ToSchema)]

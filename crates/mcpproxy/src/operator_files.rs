@@ -17,6 +17,7 @@
 pub(crate) mod edit;
 mod folder;
 pub(crate) mod settings_file;
+mod texts;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,6 +39,7 @@ use folder::Texts;
 /// The first line of a failure about a file that the user named.
 const GIVEN: &str = "invalid file";
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
+pub(crate) use texts::OperatorTexts;
 
 /// Errors per report. More would not fit into one line of the log.
 pub(crate) const MISTAKES_MAX: usize = 100;
@@ -51,6 +53,7 @@ pub(crate) struct OperatorFiles {
     pub(crate) has_settings: bool,
     /// Files that the settings refer to with `${file:PATH}`.
     pub(crate) referenced: Vec<PathBuf>,
+    pub(crate) texts: OperatorTexts,
     /// Names of the contract files. `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
     /// Names of the policy files. `None` if there is no folder.
@@ -64,15 +67,16 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Oper
     let (own, referenced) = own.map(|read| (Arc::new(read.settings), read.referenced)).unzip();
     let settings = own.or_else(|| settings.cloned()).unwrap_or_else(|| Arc::new(settings::demo()));
     let names = |texts: &Texts| texts.iter().map(|(name, _)| name.clone()).collect();
-    let texts = CONTRACTS.read_if_there(path)?;
-    let contracts = Arc::new(parse_contracts(path, texts.as_deref().unwrap_or_default())?);
-    let contract_files = texts.as_ref().map(names);
-    let texts = POLICIES.read_if_there(path)?;
-    let policies = Arc::new(parse_policies(path, texts.as_deref().unwrap_or_default())?);
-    let policy_files = texts.as_ref().map(names);
+    let contract_texts = CONTRACTS.read_if_there(path)?;
+    let contracts = Arc::new(parse_contracts(path, contract_texts.as_deref().unwrap_or_default())?);
+    let contract_files = contract_texts.as_ref().map(names);
+    let policy_texts = POLICIES.read_if_there(path)?;
+    let policies = Arc::new(parse_policies(path, policy_texts.as_deref().unwrap_or_default())?);
+    let policy_files = policy_texts.as_ref().map(names);
     let files = Files { settings, contracts, policies };
     let referenced = referenced.unwrap_or_default();
-    Ok(OperatorFiles { files, has_settings, referenced, contracts: contract_files, policies: policy_files })
+    let texts = OperatorTexts::new(contract_texts.unwrap_or_default(), policy_texts.unwrap_or_default());
+    Ok(OperatorFiles { files, has_settings, referenced, texts, contracts: contract_files, policies: policy_files })
 }
 
 impl OperatorFiles {

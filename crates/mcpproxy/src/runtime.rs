@@ -6,7 +6,7 @@
 //! 2. Lock the data folder, so that one gateway owns the keys and the log.
 //! 3. Bind the port, on both loopback addresses.
 //! 4. Open the database and the activity log, unless the log is damaged. Calls that were open at the last stop are
-//!    marked as interrupted.
+//!    marked as interrupted. If contract or policy files of the last run are gone, the start stops here.
 //! 5. Create or read the token of the local agent.
 //! 6. Start the gateway, which connects to the servers in the background.
 //! 7. Build the web application, and write the address into `gateway.lock`. From here on, other commands find the
@@ -25,14 +25,17 @@ mod changes;
 mod end_signal;
 mod file_events;
 pub(crate) mod first_user;
+pub(crate) mod last_run;
 mod listen;
 mod local_agent;
 pub(crate) mod notices;
 mod open_log;
 mod reload;
+mod weigh;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -43,6 +46,7 @@ use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use self::last_run::{LastRun, Removed};
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
@@ -56,12 +60,20 @@ use crate::terminal::time::now_ms;
 pub(crate) use self::banner::banner;
 pub(crate) use self::end_signal::EndSignal;
 pub(crate) use self::listen::Listen;
-pub(crate) use self::open_log::OnDamage;
 
 /// Time to write the last records, on a disk that may be slow or gone.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time to close connections whose last answer is being written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Findings at the start that the operator accepts. Without a word of the operator, each of them stops the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accepted {
+    /// A damaged log: a new chain begins, and its first record says why.
+    pub(crate) damage: bool,
+    /// Contract or policy files of the last run that are gone.
+    pub(crate) removed: bool,
+}
 
 /// A running gateway.
 pub(crate) struct Runtime {
@@ -85,14 +97,13 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    pub(crate) async fn start(home: &Home, listen: Listen, on_damage: OnDamage) -> anyhow::Result<Self> {
+    pub(crate) async fn start(home: &Home, listen: Listen, accepted: Accepted) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
         let seen = operator_files::inspect(&path, &[]);
         seen.warn_of_ignored();
-        let OperatorFiles { files, has_settings: has_settings_file, referenced, .. } =
-            operator_files::read(&path, None)?;
-        let settings = Settings::clone(&files.settings);
+        let read = operator_files::read(&path, None)?;
+        let settings = Settings::clone(&read.files.settings);
         settings_file::check_any_runs(&path, &settings)?;
         settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
         let mut lock = home.take_lock()?;
@@ -102,12 +113,15 @@ impl Runtime {
         let address = listeners.main.local_addr()?;
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
-        if on_damage == OnDamage::Refuse {
+        if !accepted.damage {
             check_not_gone(home, &location)?;
         }
         let store = Store::open(&location).await?;
-        let ledger = open_log::open(home, &store, &settings, on_damage).await?;
-        let local = local_agent::open(home, &store, &local_agent::name(&location, ledger.verifier())).await?;
+        let ledger = open_log::open(home, &store, &settings, accepted).await?;
+        let own_name = local_agent::name(&location, ledger.verifier());
+        let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
+        let local = local_agent::open(home, &store, &own_name).await?;
+        let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, .. } = read;
 
         let program = std::env::current_exe().context("could not find the path of this program")?;
         let own_url = own_url(address);
@@ -122,6 +136,7 @@ impl Runtime {
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
         });
         let changes = gateway.events();
+        let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
         let (reloader, requests) = Reloader::channel();
@@ -132,19 +147,13 @@ impl Runtime {
             ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
-            facts: Facts {
-                version: env!("CARGO_PKG_VERSION"),
-                address: address.to_string(),
-                base_url: base_url.clone(),
-                started: Instant::now(),
-                settings_path: path.clone(),
-                now_ms,
-            },
+            facts: facts(address, &base_url, &path),
             stopping: stopping.clone(),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
-        let read = operator_files::read;
-        let files = WatchedFiles { path, referenced, seen, current: files, gateway: gateway.clone(), guard, read };
+        let (current, wanted, read) = (files, None, operator_files::read);
+        let own = gateway.clone();
+        let files = WatchedFiles { path, referenced, seen, current, wanted, remember, gateway: own, guard, read };
         let reload = Reload { files, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
@@ -177,6 +186,17 @@ impl Runtime {
         self.stopping.cancel();
         stop(self.server, &self.gateway).await;
         ended
+    }
+}
+
+fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
+    Facts {
+        version: env!("CARGO_PKG_VERSION"),
+        address: address.to_string(),
+        base_url: base_url.to_owned(),
+        started: Instant::now(),
+        settings_path: settings_path.to_owned(),
+        now_ms,
     }
 }
 

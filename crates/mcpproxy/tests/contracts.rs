@@ -30,6 +30,18 @@ fn folder() -> Folder {
     folder
 }
 
+/// Creates a folder whose gateway applies every change at once.
+fn applying() -> Folder {
+    let folder = folder();
+    let settings = json!({
+        "mcpServers": {"demo": {"type": "demo"}},
+        "approvals": {"wait": "0s"},
+        "contracts": {"weakening": "apply"},
+    });
+    folder.write("mcp_config.json", &settings.to_string());
+    folder
+}
+
 /// Returns the error code of a call, or `ok` for a result.
 fn outcome(folder: &Folder, args: &[&str]) -> String {
     let output = folder.command(args).args(["-o", "json"]).output().unwrap();
@@ -128,7 +140,7 @@ fn drafts() {
 
 #[test]
 fn files_are_taken_over_while_the_gateway_runs() {
-    let folder = folder();
+    let folder = applying();
     let serving = Serving::start(&folder);
     let error = || serving.admin("/api/v1/status")["settings"]["error"].clone();
     let becomes = |expected: &str| wait(expected, || outcome(&folder, &LIST) == expected);
@@ -162,7 +174,7 @@ fn files_are_taken_over_while_the_gateway_runs() {
 
 #[test]
 fn what_forbids_does_not_vanish() {
-    let folder = folder();
+    let folder = applying();
     let high = "tool: demo:list_projects\nriskLevel: high\n";
     folder.write("contracts/mine.yaml", high);
     folder.write("policies/mine.cedar", "forbid (principal, action, resource == Tool::\"demo:create_note\");\n");
@@ -204,6 +216,33 @@ fn what_forbids_does_not_vanish() {
     folder.remove("contracts/mine.yaml");
     wait("the contract to be removed", || outcome(&folder, &LIST) == "ok");
     assert!(error().is_null());
+    assert_eq!(serving.stop(), Some(0));
+}
+
+/// A start without the files of the last run is refused, until somebody accepts it.
+#[test]
+fn a_start_misses_the_files_of_the_last_run() {
+    let folder = folder();
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: forbidden\n");
+    assert_eq!(Serving::start(&folder).stop(), Some(0));
+    folder.rename("contracts", "away");
+    let refused = folder.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert!(refused.starts_with("exit 6\n"), "{refused}");
+    for part in ["contracts/mine.yaml", "demo:list_projects: contract removed", "serve --accept-removed"] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    folder.rename("away", "contracts");
+    let serving = Serving::start(&folder);
+    assert_ne!(outcome(&folder, &LIST), "ok", "the contract is back");
+    assert_eq!(serving.stop(), Some(0));
+    // An edit is applied by a restart, and told.
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: low\n");
+    let serving = Serving::start(&folder);
+    assert!(serving.has_said("! 1 change allows more than in the last run:"));
+    wait("the record", || {
+        let records = folder.json(&["activity", "list", "--type", "settings"]);
+        records["activities"].as_array().unwrap().iter().any(|record| record["code"] == "weaker_at_start")
+    });
     assert_eq!(serving.stop(), Some(0));
 }
 

@@ -1,6 +1,6 @@
 //! All contracts of the operator, and the lookup of those for one tool.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Contract, ToolPattern, files};
@@ -85,6 +85,23 @@ impl Contracts {
     /// Returns the line of a pattern in its file, or 0 if it has no file.
     pub(crate) fn line(&self, pattern: &ToolPattern) -> usize {
         self.lines.get(pattern).copied().unwrap_or_default()
+    }
+
+    /// Returns contracts that are mixed from two sets. `mix` decides for each pattern, with what `old` and `new` have for
+    /// it. The order is that of `new`, with patterns that only `old` has at the end.
+    pub(crate) fn mixed(
+        old: &Self,
+        new: &Self,
+        mix: impl Fn(&ToolPattern, Option<&Arc<Contract>>, Option<&Arc<Contract>>) -> Option<Arc<Contract>>,
+    ) -> Self {
+        let by_pattern: HashMap<&ToolPattern, &Arc<Contract>> = old.iter().collect();
+        let known: HashSet<&ToolPattern> = new.iter().map(|(pattern, _)| pattern).collect();
+        let both = new.iter().map(|(pattern, new)| (pattern, by_pattern.get(pattern).copied(), Some(new)));
+        let gone = old.iter().filter(|(pattern, _)| !known.contains(pattern));
+        let all = both.chain(gone.map(|(pattern, old)| (pattern, Some(old), None)));
+        let all = all.filter_map(|(pattern, old, new)| Some((pattern.clone(), mix(pattern, old, new)?)));
+        let lines = old.lines.iter().chain(&new.lines).map(|(pattern, line)| (pattern.clone(), *line)).collect();
+        Self::new(all).with_lines(lines)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&ToolPattern, &Arc<Contract>)> {

@@ -13,6 +13,7 @@ use super::effective::{
 };
 use super::rows::{contract_fields, merged, merged_type};
 use super::values::{self, confirmation, dry_run, idempotency, rate_limit, schemas, step_up};
+use super::weaker;
 use super::{Confirmation, DryRun, Idempotency, OutputSchema, RateLimit, Sensitive, StepUp, Written};
 use crate::file::{Author, Fields, Keys, Node, Reader, SourcePosition};
 use crate::schema::Schema;
@@ -35,6 +36,7 @@ contract_fields! {
         merge: first(),
         json: |text| text.for_json().into(),
         digest: "description" => |text| text.for_json().into(),
+        weaker: weaker::never,
         calls_only: false,
     }
     category: String {
@@ -45,6 +47,7 @@ contract_fields! {
         merge: first(),
         json: |word| word.as_str().into(),
         digest: "category" => |word| word.as_str().into(),
+        weaker: weaker::never,
         calls_only: false,
     }
     risk: RiskLevel {
@@ -55,6 +58,7 @@ contract_fields! {
         merge: first(),
         json: |level| level.as_str().into(),
         digest: "risk" => |level| level.as_str().into(),
+        weaker: |before, after| after < before,
         calls_only: false,
     }
     operation: Variant {
@@ -65,6 +69,7 @@ contract_fields! {
         merge: optional(merge_operation),
         json: |variant| variant.operation().into(),
         digest: "operation" => |variant| variant.operation().into(),
+        weaker: |before, after| after < before,
         calls_only: false,
     }
     autonomous: bool {
@@ -75,6 +80,7 @@ contract_fields! {
         merge: always(merge_autonomous),
         json: |is_autonomous| (*is_autonomous).into(),
         digest: "autonomous" => |is_autonomous| (*is_autonomous).into(),
+        weaker: |before, after| after > before,
         calls_only: false,
     }
     confirmation: Confirmation {
@@ -85,6 +91,7 @@ contract_fields! {
         merge: always(merge_confirmation),
         json: confirmation::to_json,
         digest: "confirmation" => confirmation::digest,
+        weaker: weaker::confirmation,
         calls_only: true,
     }
     step_up: StepUp {
@@ -95,6 +102,7 @@ contract_fields! {
         merge: always(merge_step_up),
         json: step_up::to_json,
         digest: "stepUp" => step_up::digest,
+        weaker: weaker::step_up,
         calls_only: true,
     }
     input_schema: Arc<Schema> {
@@ -105,6 +113,7 @@ contract_fields! {
         merge: first(),
         json: |schema| schemas::to_json(schema),
         digest: "input" => |schema| schemas::digest_text(schema).into(),
+        weaker: weaker::input_schema,
         calls_only: false,
     }
     output_schema: OutputSchema {
@@ -115,6 +124,7 @@ contract_fields! {
         merge: first(),
         json: schemas::output_json,
         digest: "output" => |output| json!([output.is_strict, schemas::digest_text(&output.schema)]),
+        weaker: weaker::output_schema,
         calls_only: false,
     }
     permissions: Vec<String> {
@@ -125,6 +135,7 @@ contract_fields! {
         merge: first_or(Vec::new()),
         json: |permissions| permissions.clone().into(),
         digest: "permissions" => |permissions| permissions.clone().into(),
+        weaker: weaker::is_one_gone,
         calls_only: false,
     }
     side_effects: Vec<Untrusted> {
@@ -135,6 +146,7 @@ contract_fields! {
         merge: first_or(Vec::new()),
         json: |texts| values::texts(texts),
         digest: "sideEffects" => |texts| values::texts(texts),
+        weaker: weaker::never,
         calls_only: false,
     }
     audit_event: String {
@@ -145,6 +157,7 @@ contract_fields! {
         merge: first(),
         json: |word| word.as_str().into(),
         digest: "auditEvent" => |word| word.as_str().into(),
+        weaker: weaker::never,
         calls_only: false,
     }
     failure_modes: Vec<String> {
@@ -155,6 +168,7 @@ contract_fields! {
         merge: first(),
         json: |codes| codes.clone().into(),
         digest: "failureModes" => |codes| codes.clone().into(),
+        weaker: weaker::never,
         calls_only: false,
     }
     idempotency: Idempotency {
@@ -165,6 +179,7 @@ contract_fields! {
         merge: first_or(Idempotency::None),
         json: idempotency::to_json,
         digest: "idempotency" => idempotency::to_json,
+        weaker: |before, after| before.is_some_and(|one| *one != Idempotency::None) && after != before,
         calls_only: true,
     }
     dry_run: DryRun {
@@ -175,6 +190,7 @@ contract_fields! {
         merge: first_or(DryRun::None),
         json: dry_run::to_json,
         digest: "dryRun" => dry_run::to_json,
+        weaker: weaker::dry_run,
         calls_only: true,
     }
     rate_limit: RateLimit {
@@ -185,6 +201,7 @@ contract_fields! {
         merge: first(),
         json: rate_limit::to_json,
         digest: "rateLimit" => rate_limit::to_json,
+        weaker: weaker::rate_limit,
         calls_only: true,
     }
     sensitive: Vec<Sensitive> {
@@ -195,6 +212,7 @@ contract_fields! {
         merge: first_or(Vec::new()),
         json: |pointers| values::pointers(pointers),
         digest: "sensitive" => |pointers| values::pointers(pointers),
+        weaker: weaker::is_one_gone,
         calls_only: false,
     }
     version: String {
@@ -205,6 +223,7 @@ contract_fields! {
         merge: first(),
         json: |word| word.as_str().into(),
         digest: "version" => |word| word.as_str().into(),
+        weaker: weaker::never,
         calls_only: false,
     }
 }

@@ -14,6 +14,7 @@
 //! | `FIELDS` | key and kind of each field, in order |
 //! | `Contract::read`, `Contract::positions` | reading, and the position of each field in its file |
 //! | `Effective::fields`, `Effective::digest_fields` | each value as JSON, to show and to hash |
+//! | `Effective::weaker_fields`, `Contract::mixed` | which fields a change weakens, and a contract without them |
 //! | `properties` | the properties of the published JSON Schema |
 //!
 //! The rows say how a field is merged, but the functions that do it are in `effective.rs`. They decide what an operator
@@ -33,6 +34,7 @@
 ///     merge: first(),
 ///     json: rate_limit::to_json,
 ///     digest: "rateLimit" => rate_limit::to_json,
+///     weaker: weaker::rate_limit,
 ///     calls_only: true,
 /// }
 /// ```
@@ -43,7 +45,8 @@
 /// - `first_or(default)`: the same, with a default;
 /// - `optional(function)` and `always(function)`: a function of `effective.rs`.
 ///
-/// `digest` is the name of the value in the hash, which must never change, and how it is written there. `calls_only` is
+/// `digest` is the name of the value in the hash, which must never change, and how it is written there. `weaker` is a
+/// function of the merged value before and after a change. It returns true if the change may allow more. `calls_only` is
 /// true for a field that means nothing on a forbidden tool, because it is about calls.
 macro_rules! contract_fields {
     ($(
@@ -55,6 +58,7 @@ macro_rules! contract_fields {
             merge: $merge:ident($($how:expr)?),
             json: $json:expr,
             digest: $digest_key:literal => $digest:expr,
+            weaker: $weaker:expr,
             calls_only: $calls_only:literal,
         }
     )*) => {
@@ -108,6 +112,17 @@ macro_rules! contract_fields {
                 let positions = [$(self.$name.as_ref().map(Written::position)),*];
                 FIELDS.iter().zip(positions).filter_map(|(field, position)| Some((*field, position?))).collect()
             }
+
+            /// Takes the fields for which `is_held` is true from `old`, and all others from `new`.
+            pub(crate) fn mixed(old: Option<&Self>, new: Option<&Self>, is_held: impl Fn(&str) -> bool) -> Self {
+                let of = |key: &str| if is_held(key) { old } else { new };
+                let place = old.or(new);
+                Self {
+                    file: place.and_then(|one| one.file.clone()),
+                    is_draft: place.is_some_and(|one| one.is_draft),
+                    $($name: of($key).and_then(|one| one.$name.clone()),)*
+                }
+            }
         }
 
         impl Effective {
@@ -130,6 +145,18 @@ macro_rules! contract_fields {
                     fields.push(($key, json(value), source));
                 })*
                 fields
+            }
+
+            /// The keys of the fields that may allow more in `after` than here.
+            pub(crate) fn weaker_fields(&self, after: &Self) -> Vec<&'static str> {
+                let mut keys = Vec::new();
+                $({
+                    let is_weaker: fn(Option<&$type>, Option<&$type>) -> bool = $weaker;
+                    if is_weaker(self.$name.value(), after.$name.value()) {
+                        keys.push($key);
+                    }
+                })*
+                keys
             }
 
             /// Each value as it is hashed, under its name in the digest.

@@ -178,7 +178,8 @@ fn tools_that_run_without_approval() {
         let offers = [(server.clone(), Arc::new(offer))];
         let catalog = Catalog::default().next(offers, &Arc::new(contracts), &Arc::new(policies));
         let tool = catalog.tools().next().unwrap();
-        assert_eq!(may_run_unasked(&ContractSettings { unclassified }, tool), expected, "{contract} {unclassified:?}");
+        let settings = ContractSettings { unclassified, ..ContractSettings::default() };
+        assert_eq!(may_run_unasked(&settings, tool), expected, "{contract} {unclassified:?}");
     };
     check("", "", Unclassified::Allow, true);
     check("", "", Unclassified::ConfirmDestructive, false);

@@ -103,7 +103,6 @@ fn of_pattern(pattern: &ToolPattern, before: &Contracts, after: &Contracts) -> O
         (_, []) => ChangeKind::Removed,
         _ => ChangeKind::Changed,
     };
-    let of_operator = |contracts: &[&Arc<Contract>]| Effective::of(contracts, None, Hints::default());
     let (old, new) = (of_operator(&old), of_operator(&new));
     let written = (old.fields(), new.fields());
     let changes = FIELDS.iter().filter_map(|field| written_field(field.key, &written.0, &written.1));
@@ -113,8 +112,13 @@ fn of_pattern(pattern: &ToolPattern, before: &Contracts, after: &Contracts) -> O
     (!is_same).then(|| ToolChange { tool: pattern.to_string(), kind, fields })
 }
 
+/// Merges contracts without anything that a server says.
+pub(super) fn of_operator(contracts: &[&Arc<Contract>]) -> Effective {
+    Effective::of(contracts, None, Hints::default())
+}
+
 /// Returns the contracts that apply to every tool of a pattern, the most specific first.
-fn applying<'a>(contracts: &'a Contracts, pattern: &ToolPattern) -> Vec<&'a Arc<Contract>> {
+pub(super) fn applying<'a>(contracts: &'a Contracts, pattern: &ToolPattern) -> Vec<&'a Arc<Contract>> {
     if pattern.is_exact {
         return ToolName::of(&pattern.server, &pattern.prefix)
             .map_or_else(|_| Vec::new(), |name| contracts.matching(&name));
@@ -176,7 +180,7 @@ fn decisive(old: &Effective, new: &Effective) -> Vec<FieldChange> {
     changes.into_iter().flatten().collect()
 }
 
-fn changed_needs(old: &Effective, new: &Effective) -> Option<FieldChange> {
+pub(super) fn changed_needs(old: &Effective, new: &Effective) -> Option<FieldChange> {
     let needs = |effective: &Effective| -> Option<Value> {
         // A forbidden tool is never called, so nothing leads to a call.
         let is_forbidden = effective.risk() == Some(RiskLevel::Forbidden);

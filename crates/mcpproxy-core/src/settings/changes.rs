@@ -74,6 +74,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
             word(is.strict_server_validation),
         ),
         ("contracts.unclassified", old.contracts.unclassified.as_str(), contracts.unclassified.as_str()),
+        ("contracts.weakening", old.contracts.weakening.as_str(), contracts.weakening.as_str()),
         ("direct_mode", word(old.direct_mode), word(*direct_mode)),
         ("allow_anonymous_loopback", word(old.allow_anonymous_loopback), word(*allow_anonymous_loopback)),
     ];
@@ -172,7 +173,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, demo};
+    use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Weakening, demo};
 
     #[test]
     fn every_key_is_named() {
@@ -188,6 +189,7 @@ mod tests {
             "intent_declaration.strict_server_validation true → false",
         );
         check(|new| new.contracts.unclassified = Unclassified::Deny, "contracts.unclassified allow → deny");
+        check(|new| new.contracts.weakening = Weakening::Apply, "contracts.weakening confirm → apply");
         check(|new| new.direct_mode = false, "direct_mode true → false");
         check(|new| new.shutdown_grace *= 2, "shutdown_grace");
         check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");

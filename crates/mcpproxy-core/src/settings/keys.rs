@@ -1,6 +1,6 @@
 //! All keys and words of the settings file.
 
-use super::{Channel, Durability, TwoKey, Unannotated, Unclassified};
+use super::{Channel, Durability, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::file::Keys;
 
 pub(super) const TOP: Keys = Keys {
@@ -62,7 +62,7 @@ pub(super) const SERVER: Keys = Keys {
 pub(super) const INTENT: Keys =
     Keys { known: &["strict_server_validation", "two_key", "unannotated"], advice: &[("_comment", COMMENTS)] };
 
-pub(super) const CONTRACTS: Keys = Keys { known: &["unclassified"], advice: &[("_comment", COMMENTS)] };
+pub(super) const CONTRACTS: Keys = Keys { known: &["unclassified", "weakening"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const ACTIVITY: Keys =
     Keys { known: &["durability", "checkpoints_to", "retention"], advice: &[("_comment", COMMENTS)] };
@@ -138,6 +138,8 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
     ("confirm_destructive", Unclassified::ConfirmDestructive),
     ("deny", Unclassified::Deny),
 ];
+
+pub(super) const WEAKENING: &[(&str, Weakening)] = &[("confirm", Weakening::Confirm), ("apply", Weakening::Apply)];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
 

@@ -142,6 +142,11 @@ fn contracts() -> Value {
                 "enum": words(keys::UNCLASSIFIED),
                 "default": "allow",
                 "description": "The handling of tools without a risk level in your contracts: `allow` follows its annotations, `confirm_destructive` also asks a user to approve destructive calls, `deny` refuses every call. A server's own contract can only make this stricter."
+            },
+            "weakening": {
+                "enum": words(keys::WEAKENING),
+                "default": "confirm",
+                "description": "The handling of a reload that removes or weakens a contract or policy: `confirm` keeps the stricter one until a user runs `mcpproxy config apply` or the gateway restarts, `apply` takes the new one at once. Use `apply` only if your deployment replaces all files atomically, and agents cannot write them."
             }
         }
     })

@@ -68,7 +68,7 @@ pub(super) const PASTED: &str = r#"{
     },
   },
   "intent_declaration": { "strict_server_validation": false, "two_key": "required", "unannotated": "require_write" },
-  "contracts": { "unclassified": "deny" },
+  "contracts": { "unclassified": "deny", "weakening": "apply" },
   "activity": {
     "durability": "all",
     "checkpoints_to": "${env:HOME}/checkpoints.txt",
@@ -133,7 +133,7 @@ fn a_pasted_file() {
             two_key: TwoKey::Required,
             unannotated: Unannotated::RequireWrite,
         },
-        contracts: ContractSettings { unclassified: Unclassified::Deny },
+        contracts: ContractSettings { unclassified: Unclassified::Deny, weakening: Weakening::Apply },
         activity: ActivitySettings {
             durability: Durability::All,
             checkpoints_to: Some("/home/ann/checkpoints.txt".to_owned()),

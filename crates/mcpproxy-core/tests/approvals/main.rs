@@ -96,7 +96,7 @@ impl World {
         let catalog = self.catalog();
         let declared = self.declared();
         let tool = catalog.resolve(&declared.name);
-        let contracts = ContractSettings { unclassified: self.unclassified };
+        let contracts = ContractSettings { unclassified: self.unclassified, ..ContractSettings::default() };
         let ground = DecisionInputs { intent: &IntentSettings::default(), contracts: &contracts, catalog: &catalog };
         let moment = Moment { prior: self.prior, ..moment(limits) };
         decide(ground, &self.agent(), declared, tool, moment)

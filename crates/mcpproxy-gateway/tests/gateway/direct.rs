@@ -119,7 +119,7 @@ async fn a_hidden_tool_is_refused_like_a_missing_one() {
 #[tokio::test]
 async fn tools_that_need_a_contract_are_not_listed() {
     let peer = peer().await;
-    let deny = ContractSettings { unclassified: Unclassified::Deny };
+    let deny = ContractSettings { unclassified: Unclassified::Deny, ..ContractSettings::default() };
     let settings = Arc::new(Settings { contracts: deny, ..settings([peer.settings("fx")]) });
     let contracts = contracts("tool: fx:look\nriskLevel: low\n");
     let rig = Rig::start(Files { settings, contracts, policies: Arc::default() }).await;

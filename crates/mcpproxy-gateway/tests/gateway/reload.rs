@@ -78,7 +78,7 @@ async fn a_reload_names_the_tools_that_a_setting_changed() {
     let rig = Rig::start(open.clone()).await;
     let settings = [Unclassified::ConfirmDestructive, Unclassified::Deny];
     for (number, unclassified) in settings.into_iter().enumerate() {
-        let contracts = ContractSettings { unclassified };
+        let contracts = ContractSettings { unclassified, ..ContractSettings::default() };
         rig.gateway.reload(Settings { contracts, ..open.clone() });
         // The record is written by a task of its own.
         let _agent = Agent::new(&rig, Way::Session, &format!("a{number}")).await;

@@ -259,7 +259,7 @@ async fn not_present(app: &AppState, signed: &SignedInUser, id: &ApprovalId) -> 
     }
 }
 
-async fn missing_factor(app: &AppState, signed: &SignedInUser) -> Result<Problem, StoreError> {
+pub(super) async fn missing_factor(app: &AppState, signed: &SignedInUser) -> Result<Problem, StoreError> {
     let user = app.web.store.find_user(signed.name()).await?;
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     Ok(Problem::STEP_UP_REQUIRED.factors(factors.names()))

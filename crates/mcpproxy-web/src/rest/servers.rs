@@ -79,8 +79,9 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         group: Group::Servers,
         summary: "Reload settings, contracts and policies",
         description: "Reads the files again and answers when they are in force, instead of when the gateway notices the \
-                      change. Waits up to 30 seconds for new servers to connect.",
-        answers: &[Answer::json::<wire::Servers>(StatusCode::OK, "The servers, after the reload.")],
+                      change. Waits up to 30 seconds for new servers to connect. Changes that weaken contracts or policies \
+                      may wait for a user: see `held`.",
+        answers: &[Answer::json::<wire::ReloadedFiles>(StatusCode::OK, "The servers, after the reload.")],
         errors: &[BAD_SETTINGS],
         handler: |method| on(method, reload),
     },
@@ -171,7 +172,7 @@ async fn servers(State(web): State<Arc<Web>>) -> Json<wire::Servers> {
 /// `connecting`.
 const CONNECT_WAIT: Duration = Duration::from_secs(30);
 
-async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::Servers>, Problem> {
+async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::ReloadedFiles>, Problem> {
     match web.reloader.reload().await {
         Reloaded::Applied => {}
         Reloaded::Refused(reason) => return Err(Problem::SETTINGS_INVALID.message(reason)),
@@ -179,7 +180,9 @@ async fn reload(State(web): State<Arc<Web>>) -> Result<Json<wire::Servers>, Prob
     }
     // A server that is still connecting after that is no error of the reload.
     let _ = tokio::time::timeout(CONNECT_WAIT, web.gateway.ready()).await;
-    Ok(servers(State(web)).await)
+    let held = web.gateway.held().map(|held| held.as_ref().into());
+    let Json(wire::Servers { servers }) = servers(State(web)).await;
+    Ok(Json(wire::ReloadedFiles { servers, held }))
 }
 
 async fn refresh_tokens(State(web): State<Arc<Web>>) -> Json<wire::Health> {

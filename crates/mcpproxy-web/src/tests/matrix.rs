@@ -38,6 +38,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],
         "deny" => [401, 403, 200, 200, 200, 200],
+        "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],
         "log_out" => [401, 403, 403, 200, 200, 200],
@@ -139,6 +140,8 @@ async fn every_rest_route_with_every_credential() {
             let body = match endpoint.name {
                 "approve" if totp.is_empty() => "{\"page_key\": \"PAGE_KEY\"}".to_owned(),
                 "approve" => format!("{{{totp}}}"),
+                "apply_config" if totp.is_empty() => r#"{"digest": "x", "page_key": "PAGE_KEY"}"#.to_owned(),
+                "apply_config" => format!("{{\"digest\": \"x\", {totp}}}"),
                 "make_grant" => {
                     let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
                     format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")

@@ -42,7 +42,7 @@ async fn what_the_admin_sees() {
                 "servers": {"ready": 0, "connecting": 0, "failed": 0, "disabled": 0, "misconfigured": 0},
                 "unready_servers": [], "tools": 0,
                 "settings": {
-                    "path": "/data/mcp_config.json", "exists": false, "error": null, "mistakes": [], "warnings": []
+                    "path": "/data/mcp_config.json", "exists": false, "error": null, "mistakes": [], "warnings": [], "held": null
                 },
                 "approvals": {"waiting": 0, "has_users": false},
                 "log": {"state": "ok", "reason": null, "since": null}

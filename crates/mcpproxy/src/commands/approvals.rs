@@ -6,7 +6,7 @@ mod grants;
 mod list;
 mod raw;
 mod show;
-mod sign_in;
+pub(super) mod sign_in;
 mod view;
 mod wait;
 mod watch;
@@ -24,6 +24,8 @@ use crate::home::Home;
 use crate::terminal::output::Format;
 
 use self::words::text;
+
+pub(super) use self::approve::has_users;
 
 /// Approve or deny calls that need a user
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
-//! `config`: checks the settings, contracts and policies, and prints the settings schema.
+//! `config`: checks the settings, contracts and policies, applies changes that wait, and prints the settings schema.
 
+pub(super) mod apply;
 mod gateway_view;
 
 use std::path::{Path, PathBuf};
@@ -16,11 +17,12 @@ use crate::operator_files::{self, CONTRACTS, POLICIES};
 use crate::terminal::output::{Format, counted, counted_as, print, tell};
 use gateway_view::Difference;
 
-/// Check the settings, or print their JSON Schema
+/// Check the settings, apply changes that wait, or print the JSON Schema
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy config check
+  mcpproxy config apply
   mcpproxy config schema > mcp_config.schema.json")]
 pub(crate) enum ConfigCommand {
     /// Check the settings file, contracts and policies, and report every error
@@ -38,6 +40,13 @@ The command also checks contracts/ and policies/ in the same folder, as the gate
         #[arg(long)]
         fix: bool,
     },
+    /// Apply changes that weaken contracts or policies
+    #[command(after_help = "\
+Examples:
+  mcpproxy config apply
+
+A reload that removes or weakens a contract or policy waits until a user confirms it. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.")]
+    Apply,
     /// Print the JSON Schema of the settings file
     #[command(after_help = "\
 Examples:
@@ -58,6 +67,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: &ConfigCommand) ->
             // A file that is named must exist.
             check(home, format, &path, file.is_some()).await?;
         }
+        ConfigCommand::Apply => return apply::run(home, format).await,
         ConfigCommand::Schema => match format {
             Format::Table | Format::Json => print(&serde_json::to_string_pretty(&settings::schema())?)?,
             Format::Yaml => format.print(&settings::schema(), String::new)?,

@@ -13,7 +13,7 @@ use crate::home::Home;
 use crate::runtime::banner;
 use crate::runtime::first_user::FirstUser;
 use crate::runtime::notices;
-use crate::runtime::{EndSignal, Listen, OnDamage, Runtime};
+use crate::runtime::{Accepted, EndSignal, Listen, Runtime};
 use crate::terminal::output::tell;
 
 /// Start the gateway (the default command)
@@ -30,12 +30,15 @@ pub(crate) struct Serve {
     /// Start although the activity log is damaged, with a new signing key and a new chain; the log records this
     #[arg(long)]
     pub(crate) accept_damage: bool,
+    /// Start although contract or policy files of the last run are gone
+    #[arg(long)]
+    pub(crate) accept_removed: bool,
 }
 
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let (mut end, mut again) = (EndSignal::listen()?, EndSignal::listen()?);
-    let on_damage = if serve.accept_damage { OnDamage::Accept } else { OnDamage::Refuse };
-    let runtime = Runtime::start(home, Listen::Exactly(serve.listen), on_damage).await?;
+    let accepted = Accepted { damage: serve.accept_damage, removed: serve.accept_removed };
+    let runtime = Runtime::start(home, Listen::Exactly(serve.listen), accepted).await?;
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_ref()));
     // Offer the next step once, to a person, and never wait for an answer.

@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::runtime::first_user::FirstUser;
 use crate::runtime::notices;
-use crate::runtime::{EndSignal, Listen, OnDamage, Runtime};
+use crate::runtime::{Accepted, EndSignal, Listen, Runtime};
 use crate::terminal::output::tell;
 
 const HEAD_START: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let end = EndSignal::listen()?;
-    let runtime = match Runtime::start(home, Listen::Somewhere, OnDamage::Refuse).await {
+    let runtime = match Runtime::start(home, Listen::Somewhere, Accepted::default()).await {
         Ok(runtime) => runtime,
         // Two clients that start at the same time both find no gateway. Only one of them gets the lock.
         Err(error) => {

@@ -58,7 +58,10 @@ fn may_change_matches(event: &GatewayEvent) -> bool {
     match event {
         GatewayEvent::Up { .. } => true,
         GatewayEvent::Reloaded(summary) => summary.contracts,
-        GatewayEvent::Refused(_) | GatewayEvent::Down { .. } | GatewayEvent::Misconfigured { .. } => false,
+        GatewayEvent::Refused(_)
+        | GatewayEvent::Held(_)
+        | GatewayEvent::Down { .. }
+        | GatewayEvent::Misconfigured { .. } => false,
     }
 }
 
@@ -93,6 +96,10 @@ fn words(event: &GatewayEvent) -> String {
             let reason = sentence(&reason);
             format!("✗ Settings not reloaded: {reason} The previous settings, contracts and policies remain active.")
         }
+        GatewayEvent::Held(changes) => format!(
+            "! Not applied, because it weakens contracts or policies: {} Run `mcpproxy config apply` to confirm it.",
+            sentence(&line(changes))
+        ),
         GatewayEvent::Up { server, tools, unasked } => {
             format!("✓ {server} is ready: {}{}", counted(*tools, "tool"), unasked_words(server, *unasked))
         }
@@ -172,7 +179,7 @@ impl Throttle {
                 }
                 return ServerLine::Free;
             }
-            GatewayEvent::Refused(_) => return ServerLine::Free,
+            GatewayEvent::Refused(_) | GatewayEvent::Held(_) => return ServerLine::Free,
             GatewayEvent::Up { server, .. } => (server, None),
             GatewayEvent::Down { server, reason, .. } | GatewayEvent::Misconfigured { server, reason } => {
                 (server, Some(reason))
@@ -249,6 +256,12 @@ mod tests {
         assert_eq!(
             refused,
             "✗ Settings not reloaded: a:1:2: bad; b:3:4: worse. The previous settings, contracts and policies remain active."
+        );
+        let held = words(&GatewayEvent::Held("fx:a: riskLevel high → low".to_owned()));
+        assert_eq!(
+            held,
+            "! Not applied, because it weakens contracts or policies: fx:a: riskLevel high → low. Run `mcpproxy config \
+             apply` to confirm it."
         );
         let summary = ReloadSummary {
             added: vec![name("time")],

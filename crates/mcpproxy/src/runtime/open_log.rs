@@ -11,6 +11,7 @@ use mcpproxy_core::settings::Settings;
 use mcpproxy_store::{Kind, Ledger, LedgerOptions, NewRecord, SigningKey, Status, Store, StoreError, WaitFor};
 use serde_json::json;
 
+use super::Accepted;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output;
@@ -23,20 +24,12 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(5);
 /// The code of the record that says which damage was accepted.
 const DAMAGE_ACCEPTED: &str = "damage_accepted";
 
-/// The operator's choice for a damaged log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnDamage {
-    Refuse,
-    /// Begin a new chain, and record why.
-    Accept,
-}
-
 /// Opens the activity log of this data folder.
 pub(super) async fn open(
     home: &Home,
     store: &Store,
     settings: &Settings,
-    on_damage: OnDamage,
+    accepted: Accepted,
 ) -> anyhow::Result<Ledger> {
     let error = match continued(home, store, settings).await {
         Ok(ledger) => return Ok(ledger),
@@ -44,10 +37,8 @@ pub(super) async fn open(
     };
     match error.downcast_ref::<StoreError>().filter(|error| is_damage(error)) {
         None => Err(error),
-        Some(damage) => match on_damage {
-            OnDamage::Refuse => Err(refused(home, damage)),
-            OnDamage::Accept => begun_again(home, store, settings, damage).await,
-        },
+        Some(damage) if accepted.damage => begun_again(home, store, settings, damage).await,
+        Some(damage) => Err(refused(home, damage)),
     }
 }
 

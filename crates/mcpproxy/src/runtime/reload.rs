@@ -12,7 +12,8 @@
 //!   finished writing.
 //!
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
-//! keep the old one. Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt. If any file is
+//! keep the old one. The exception is what weakens contracts or policies. A half-written file is often valid, and an agent
+//! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt. If any file is
 //! invalid, nothing changes. The terminal and `GET /api/v1/status` show the error until the next change.
 //!
 //! A panic here must not leave a gateway that never reloads again: the operator would revoke a permission in vain.
@@ -26,15 +27,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::settings::{self, Settings, Warning};
-use mcpproxy_gateway::{Files, Gateway, ReloadRequests, Reloaded};
+use mcpproxy_gateway::{Confirmation, Confirmed, Files, Gateway, ReloadRequest, ReloadRequests, Reloaded};
 use mcpproxy_web::Guard;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
-use crate::exit::Failure;
+use super::weigh::{Weighed, weigh};
+use crate::exit::{Exit, Failure};
 use crate::operator_files::settings_file::warning_lines;
-use crate::operator_files::{self, FileStamps, OperatorFiles};
+use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts};
 use crate::terminal::output::tell;
 
 /// Time between two comparisons after an event. Programs write several files, or one in several steps, without a longer
@@ -66,10 +69,27 @@ pub(crate) struct WatchedFiles {
     /// Taken before `current` was read, so that no change in between is missed.
     pub(crate) seen: FileStamps,
     pub(crate) current: Files,
+    /// Files of which a part waits for a user.
+    pub(crate) wanted: Option<Arc<Wanted>>,
+    /// Gets the texts of files that are active as a whole, for the comparison at the next start.
+    pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,
     pub(crate) gateway: Gateway,
     pub(crate) guard: Guard,
     /// [`operator_files::read`], except in tests.
     pub(crate) read: ReadFiles,
+}
+
+/// Valid files that are not active as a whole.
+pub(crate) struct Wanted {
+    files: Files,
+    texts: Arc<OperatorTexts>,
+    digest: String,
+}
+
+/// The place for the result of a request.
+enum Answer {
+    Reload(oneshot::Sender<Reloaded>),
+    Apply(oneshot::Sender<Confirmed>),
 }
 
 pub(crate) type ReadFiles = fn(&Path, Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure>;
@@ -104,6 +124,11 @@ impl Reload {
                 () = next_event => (Trigger::Event, None),
                 request = requests.next() => (Trigger::Request, Some(request)),
             };
+            let (answer, confirmation) = match request {
+                None => (None, None),
+                Some(ReloadRequest::Reload(answer)) => (Some(Answer::Reload(answer)), None),
+                Some(ReloadRequest::Apply(confirmation, answer)) => (Some(Answer::Apply(answer)), Some(confirmation)),
+            };
             let (mut copy, before, watching) = (files.clone(), last.clone(), Arc::clone(&events));
             // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
             let looked = run_blocking(move || {
@@ -112,23 +137,35 @@ impl Reload {
                     // Folders may be new, or replaced by others of the same name.
                     watching.watch(&now.folders());
                 }
-                (copy, now)
+                let confirmed = confirmation.map(|confirmation| copy.confirm(&confirmation));
+                (copy, now, confirmed)
             });
-            let rest = match looked.await {
-                Ok((copy, now)) => {
+            let (rest, confirmed) = match looked.await {
+                Ok((copy, now, confirmed)) => {
                     (files, last) = (copy, now);
-                    EVENT_PAUSE
+                    (EVENT_PAUSE, confirmed)
                 }
                 Err(error) => {
                     files.crashed(&error);
-                    CRASH_PAUSE
+                    (CRASH_PAUSE, None)
                 }
             };
             rest_until = Instant::now() + rest;
-            if let Some(request) = request {
-                let result = files.gateway.reload_error().map_or(Reloaded::Applied, Reloaded::Refused);
-                // The command may have disconnected.
-                let _ = request.send(result);
+            if let Some(answer) = answer {
+                answer.send(files.gateway.reload_error(), confirmed);
+            }
+        }
+    }
+}
+
+impl Answer {
+    fn send(self, error: Option<String>, confirmed: Option<Confirmed>) {
+        // The command may have disconnected.
+        match self {
+            Self::Reload(answer) => drop(answer.send(error.map_or(Reloaded::Applied, Reloaded::Refused))),
+            Self::Apply(answer) => {
+                let crashed = || Confirmed::Refused(error.unwrap_or_default());
+                drop(answer.send(confirmed.unwrap_or_else(crashed)));
             }
         }
     }
@@ -183,10 +220,8 @@ impl WatchedFiles {
     fn reload(&mut self, trigger: Trigger) {
         let read = (self.read)(&self.path, Some(&self.current.settings));
         let error = self.gateway.reload_error();
-        match read.and_then(|read| read.keeps(&self.current).map(|()| read)) {
-            Ok(read) => {
-                self.referenced = read.referenced;
-                let new = self.with_old(read.files);
+        match read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.weighed(read)) {
+            Ok(new) => {
                 if error.is_none() && self.is_current(&new) {
                     return;
                 }
@@ -199,8 +234,7 @@ impl WatchedFiles {
                 let new_warnings: Vec<Warning> = new.settings.warnings.iter().filter(is_new).cloned().collect();
                 warning_lines(&self.path, &new_warnings).iter().for_each(|warning| tell(warning));
                 tracing::info!(path = %self.path.display(), "reloaded settings, contracts and policies");
-                self.guard.allow(&new.settings.allowed_hosts, &new.settings.allowed_origins);
-                self.current = new.clone();
+                self.take(&new);
                 self.gateway.reload(new);
             }
             Err(failure) => {
@@ -211,6 +245,59 @@ impl WatchedFiles {
                 }
             }
         }
+    }
+
+    fn take(&mut self, new: &Files) {
+        self.guard.allow(&new.settings.allowed_hosts, &new.settings.allowed_origins);
+        self.current = new.clone();
+    }
+
+    /// Returns the part of the files that takes effect at once. The rest waits for a user.
+    fn weighed(&mut self, read: OperatorFiles) -> Result<Files, Failure> {
+        let OperatorFiles { files, referenced, texts, .. } = read;
+        let wanted = self.with_old(files);
+        let digest = texts.digest(wanted.settings.contracts);
+        let weighed = weigh(&self.current, &wanted, digest.clone(), &self.gateway.offered());
+        let Weighed { files, held } = weighed.map_err(|error| Failure::new(Exit::BadSettings, error.to_string()))?;
+        self.referenced = referenced;
+        let texts = Arc::new(texts);
+        if held.is_none() {
+            self.remember_texts(Arc::clone(&texts));
+        }
+        self.wanted = held.is_some().then(|| Arc::new(Wanted { files: wanted, texts, digest }));
+        self.gateway.hold(held);
+        Ok(self.with_old(files))
+    }
+
+    fn remember_texts(&self, texts: Arc<OperatorTexts>) {
+        self.remember.send_if_modified(|known| {
+            let is_new = *known != texts;
+            *known = texts;
+            is_new
+        });
+    }
+
+    /// Applies what waits, if it is what the user has read. The files were read a moment ago.
+    fn confirm(&mut self, confirmation: &Confirmation) -> Confirmed {
+        if let Some(error) = self.gateway.reload_error() {
+            return Confirmed::Refused(error);
+        }
+        let (Some(wanted), Some(held)) = (self.wanted.clone(), self.gateway.held()) else {
+            return Confirmed::NothingWaits;
+        };
+        if wanted.digest != confirmation.digest() || held.digest != wanted.digest {
+            return Confirmed::Changed;
+        }
+        if held.weaker.needs_step_up && !confirmation.has_step_up() {
+            return Confirmed::StepUpRequired;
+        }
+        let new = self.with_old(wanted.files.clone());
+        self.take(&new);
+        self.gateway.reload_confirmed(new, confirmation.user());
+        self.gateway.hold(None);
+        self.wanted = None;
+        self.remember_texts(Arc::clone(&wanted.texts));
+        Confirmed::Applied
     }
 
     /// Keeps the old `Arc` of every unchanged part, so that nothing is rebuilt because of it.
@@ -246,9 +333,11 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::RiskLevel;
+
     use super::*;
     use crate::home::Home;
-    use crate::runtime::{Listen, OnDamage, Runtime};
+    use crate::runtime::{Accepted, Listen, Runtime};
 
     /// Panics if the settings file says so.
     fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
@@ -267,6 +356,38 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn a_half_written_contract_waits_and_stricter_ones_apply() {
+        const WHOLE: &str = "- tool: demo:a\n  riskLevel: forbidden\n- tool: demo:b\n  riskLevel: critical\n";
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        let contracts = folder.path().join("contracts");
+        std::fs::create_dir(&contracts).unwrap();
+        let write = |text: &str| std::fs::write(contracts.join("a.yaml"), text).unwrap();
+        std::fs::write(home.settings(), r#"{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp"}}}"#).unwrap();
+        write(WHOLE);
+        let runtime = Runtime::start(&home, Listen::Somewhere, Removed::Refuse).await.unwrap();
+        let mut files = runtime.reload.files.clone();
+        let risk = |files: &WatchedFiles, name: &str| {
+            let name = mcpproxy_core::ToolName::parse(name).unwrap();
+            files.current.contracts.matching(&name).first().and_then(|one| one.risk.as_ref()).map(|risk| risk.value)
+        };
+        write("- tool: demo:a\n- tool: demo:c\n  riskLevel: high\n");
+        files.reload(Trigger::Request);
+        assert_eq!(risk(&files, "demo:a"), Some(RiskLevel::Forbidden));
+        assert_eq!(risk(&files, "demo:b"), Some(RiskLevel::Critical));
+        assert_eq!(risk(&files, "demo:c"), Some(RiskLevel::High), "a new contract applies at once");
+        let held = runtime.gateway.held().unwrap();
+        assert_eq!(held.weaker.contracts.len(), 2, "{:?}", held.weaker.lines());
+        // The whole file again: nothing waits any more, but the contract of `demo:c` is gone now, which waits in turn.
+        write(WHOLE);
+        files.reload(Trigger::Request);
+        let waiting = runtime.gateway.held().unwrap().weaker.lines();
+        assert_eq!(waiting.len(), 1, "{waiting:?}");
+        assert!(waiting[0].starts_with("demo:c: contract removed"), "{waiting:?}");
+        runtime.run_until(std::future::ready(())).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_is_reported_and_the_next_edit_still_counts() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
@@ -277,7 +398,7 @@ mod tests {
             std::fs::write(home.settings(), text).unwrap();
         };
         write(&["a"], "");
-        let mut runtime = Runtime::start(&home, Listen::Somewhere, OnDamage::Refuse).await.unwrap();
+        let mut runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default()).await.unwrap();
         runtime.reload.files.read = read_or_panic;
         let gateway = runtime.gateway.clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

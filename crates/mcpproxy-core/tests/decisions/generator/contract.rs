@@ -33,7 +33,7 @@ fn below((variant, hints, operation): Case) -> Vec<Vec<String>> {
         for strict_server_validation in [true, false] {
             for unclassified in [Unclassified::Allow, Unclassified::ConfirmDestructive, Unclassified::Deny] {
                 let intent = IntentSettings { strict_server_validation, ..IntentSettings::default() };
-                let contracts = ContractSettings { unclassified };
+                let contracts = ContractSettings { unclassified, ..ContractSettings::default() };
                 let mut stage = Stage { variant, hints, intent, contracts, ..Stage::default() };
                 let says = |operation: Option<Variant>| Contract {
                     operation: operation.and_then(written),

@@ -59,7 +59,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
 }
 
 /// Returns false only if the database answers and has no user. Signing in explains every other problem.
-async fn has_users(home: &Home) -> bool {
+pub(in crate::commands) async fn has_users(home: &Home) -> bool {
     let asked = async {
         let store = Store::open_read_only(&location(home)?).await?;
         let has_users = store.has_users().await;

@@ -14,25 +14,25 @@ use crate::terminal::prompt::{Echo, Terminal};
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 /// Attempts for a name, password or code. The gateway has its own limit.
-pub(super) const TRIES: usize = 3;
+pub(in crate::commands) const TRIES: usize = 3;
 
-pub(super) struct UserAtTerminal {
+pub(in crate::commands) struct UserAtTerminal {
     terminal: Terminal,
     end: EndSignal,
 }
 
 impl UserAtTerminal {
     /// Takes over signal handling, so that Ctrl-C during a password prompt does not leave the terminal without echo.
-    pub(super) fn at(terminal: Terminal) -> anyhow::Result<Self> {
+    pub(in crate::commands) fn at(terminal: Terminal) -> anyhow::Result<Self> {
         Ok(Self { terminal, end: EndSignal::listen()? })
     }
 
-    pub(super) fn tell(&self, text: &str) -> anyhow::Result<()> {
+    pub(in crate::commands) fn tell(&self, text: &str) -> anyhow::Result<()> {
         self.terminal.say(&format!("{}\n", text.trim_end_matches('\n')))
     }
 
     /// Asks for one line. Ctrl-C, the end of input and an empty line all mean that the user decides nothing.
-    pub(super) async fn ask(&mut self, question: &str, echo: Echo) -> anyhow::Result<String> {
+    pub(in crate::commands) async fn ask(&mut self, question: &str, echo: Echo) -> anyhow::Result<String> {
         let answer = tokio::select! {
             answer = self.terminal.ask(question, echo) => answer?,
             () = self.end.next() => None,
@@ -44,7 +44,7 @@ impl UserAtTerminal {
     }
 
     /// Signs the user in. End the session with `close`.
-    pub(super) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
+    pub(in crate::commands) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
         for left in (0..TRIES).rev() {
             let name = self.ask("Name: ", Echo::Shown).await?;
             let password = self.ask("Password: ", Echo::Hidden).await?;
@@ -68,7 +68,7 @@ impl UserAtTerminal {
 }
 
 /// The session of a signed-in user, for one decision.
-pub(super) struct Session {
+pub(in crate::commands) struct Session {
     http: Http,
     headers: HeaderMap,
     page_key: String,
@@ -93,25 +93,25 @@ impl Session {
     }
 
     /// Returns the key that an approval without a code needs besides the session cookie.
-    pub(super) fn page_key(&self) -> &str {
+    pub(in crate::commands) fn page_key(&self) -> &str {
         &self.page_key
     }
 
     /// Returns whether the account has an authenticator app. Passkeys work in a browser only.
-    pub(super) fn has_totp(&self) -> bool {
+    pub(in crate::commands) fn has_totp(&self) -> bool {
         self.has_totp
     }
 
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Reply> {
+    pub(in crate::commands) async fn get(&self, path: &str) -> anyhow::Result<Reply> {
         self.http.ask(Method::GET, path, self.headers.clone(), Bytes::new()).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+    pub(in crate::commands) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
         self.http.ask(Method::POST, path, self.headers.clone(), Bytes::from(body.to_string())).await
     }
 
     /// Ends the session. If this fails, the session expires after 15 minutes.
-    pub(super) async fn close(self) {
+    pub(in crate::commands) async fn close(self) {
         let _ends_by_itself = self.post("/api/v1/logout", &json!({})).await;
     }
 }

@@ -11,6 +11,7 @@ use mcpproxy_core::ServerName;
 use serde_json::Value;
 
 use crate::client::{Rest, state};
+use crate::commands::config;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::CONTRACTS;
@@ -31,7 +32,9 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
     if is_in_force {
         let answer = Rest::connect(home)?.reload().await?;
-        tell("The draft is in force now. Review it, then run `mcpproxy contract lint`.");
+        if config::apply::confirm_own(home, &answer).await? {
+            tell("The draft is in force now. Review it, then run `mcpproxy contract lint`.");
+        }
         tell(&state::describe(home, &answer, server.as_str()));
     } else {
         tell(&format!("This is a draft. Review it before you move it to {}.", folder.display()));

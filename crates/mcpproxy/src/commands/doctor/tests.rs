@@ -90,6 +90,10 @@ fn each_problem_has_its_code_and_a_next_step() {
         &["✗ error settings_refused -"],
     );
     check(
+        &|facts| with(facts, &|gateway| gateway.status["settings"]["held"] = json!({"changes": ["fx:a"], "more": 2})),
+        &["! warn weakening_held -"],
+    );
+    check(
         &|facts| facts.open_files = vec![("/data/admin.key".to_owned(), 0o644)],
         &["✗ error file_mode /data/admin.key"],
     );

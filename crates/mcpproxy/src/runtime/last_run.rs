@@ -1,0 +1,176 @@
+//! Compares the operator's files with those of the last run, and remembers them for the next.
+//!
+//! A start reads whatever is in the folders. If a mount with `contracts/` is missing, that is nothing, and forbidden tools
+//! become callable. So the store remembers the files, and a start refuses if one of them is gone and something is weaker
+//! without it. `serve --accept-removed` accepts that.
+//!
+//! Files that are there and say less are an edit, and a restart applies them. The gateway prints and records what is
+//! weaker.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcpproxy_core::review::weakening::{Rules, Weaker};
+use mcpproxy_gateway::Gateway;
+use mcpproxy_store::Store;
+use tokio::sync::watch;
+
+use super::Accepted;
+use super::weigh::rules;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::operator_files::{OperatorFiles, OperatorTexts};
+use crate::terminal::output::{counted, counted_as, line, tell};
+
+/// Changes and files to print. More are counted.
+const TOLD_MAX: usize = 10;
+/// Time between two attempts to write to the store.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The files of the last run, and what is weaker now.
+pub(super) struct LastRun {
+    store: Store,
+    /// The gateway: several may share a database.
+    owner: String,
+    texts: OperatorTexts,
+    weaker: Weaker,
+}
+
+impl LastRun {
+    pub(super) async fn load(store: &Store, owner: &str) -> anyhow::Result<Self> {
+        let texts = OperatorTexts::remembered(store.remembered_files(owner).await?);
+        Ok(Self { store: store.clone(), owner: owner.to_owned(), texts, weaker: Weaker::default() })
+    }
+
+    /// Compares with the files of this run, and prints what is weaker. Returns an error if the gateway must not start.
+    pub(super) fn compare(self, home: &Home, now: &OperatorFiles, accepted: Accepted) -> Result<Self, Failure> {
+        let weaker = compare(home, &self.texts, now, accepted)?;
+        tell_weaker(&weaker);
+        Ok(Self { weaker, ..self })
+    }
+
+    /// Records what is weaker, and remembers the files of this run instead. Files that are sent to the returned sender
+    /// are remembered later.
+    pub(super) async fn replace(
+        self,
+        gateway: &Gateway,
+        texts: OperatorTexts,
+    ) -> anyhow::Result<watch::Sender<Arc<OperatorTexts>>> {
+        // The record comes first: after a crash in between, the next start records it again.
+        if !self.weaker.is_empty() {
+            gateway.note_weaker_at_start(&self.weaker).await;
+        }
+        if texts != self.texts {
+            self.store.remember_files(&self.owner, texts.all()).await?;
+        }
+        let (sender, receiver) = watch::channel(Arc::new(texts));
+        tokio::spawn(remember(self.store, self.owner, receiver));
+        Ok(sender)
+    }
+}
+
+/// Returns what is weaker than in the last run, or the reason not to start.
+fn compare(home: &Home, last: &OperatorTexts, now: &OperatorFiles, accepted: Accepted) -> Result<Weaker, Failure> {
+    let here: BTreeSet<&str> = now.texts.names().collect();
+    let gone: Vec<&str> = last.names().filter(|name| !here.contains(name)).collect();
+    let new = rules(&now.files);
+    let weaker = last.parse().map(|(contracts, policies)| {
+        let old = Rules { contracts: Arc::new(contracts), policies: Arc::new(policies), settings: new.settings };
+        Weaker::between(&old, &new, &[])
+    });
+    // Files of an older version that cannot be read any more cannot be compared either.
+    let is_weaker = weaker.as_ref().is_none_or(|weaker| !weaker.is_empty());
+    if !gone.is_empty() && is_weaker && !accepted.removed {
+        return Err(refusal(home, &gone, weaker.as_ref()));
+    }
+    Ok(weaker.unwrap_or_default())
+}
+
+fn refusal(home: &Home, gone: &[&str], weaker: Option<&Weaker>) -> Failure {
+    let files = counted_as(gone.len(), "file of the last run is", "files of the last run are");
+    let mut lines = vec![format!("{files} gone, and calls would be allowed that were not:")];
+    lines.extend(some(gone.iter().map(|name| line(name)).collect(), "more file"));
+    lines.extend(weaker.map(|weaker| some(weaker.lines(), "more change")).unwrap_or_default());
+    let accept = home.command("mcpproxy", "serve --accept-removed");
+    Failure::new(Exit::BadSettings, lines.join("\n"))
+        .title("contracts or policies are missing")
+        .hint(format!("restore the files, for example by mounting their folder. If you removed them, run `{accept}`"))
+}
+
+/// Prints what is weaker than in the last run.
+fn tell_weaker(weaker: &Weaker) {
+    let lines = weaker.lines();
+    if lines.is_empty() {
+        return;
+    }
+    let changes = counted_as(lines.len(), "change allows", "changes allow");
+    tell(&format!("! {changes} more than in the last run:"));
+    some(lines, "more change").iter().for_each(|line| tell(line));
+}
+
+/// Indents the first lines, and counts the others.
+fn some(lines: Vec<String>, more: &str) -> Vec<String> {
+    let rest = lines.len().saturating_sub(TOLD_MAX);
+    let shown = lines.into_iter().take(TOLD_MAX).map(|line| format!("  {line}"));
+    shown.chain((rest > 0).then(|| format!("  … {}", counted(rest, more)))).collect()
+}
+
+/// Writes the newest files to the store until the sender is gone. A database that is away for a while must not delay
+/// a reload, so this is a task of its own.
+async fn remember(store: Store, owner: String, mut files: watch::Receiver<Arc<OperatorTexts>>) {
+    while files.changed().await.is_ok() {
+        loop {
+            let newest = Arc::clone(&files.borrow_and_update());
+            let Err(error) = store.remember_files(&owner, newest.all()).await else { break };
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "could not remember the contract and policy files; trying again"
+            );
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(files: &[(&str, &str)]) -> (Home, OperatorFiles, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let read = crate::operator_files::read(&home.settings(), None).unwrap();
+        (home, read, folder)
+    }
+
+    #[test]
+    fn a_start_without_the_files_of_the_last_run_is_refused() {
+        const WIPE: (&str, &str) = ("contracts/a.yaml", "tool: fx:wipe\nriskLevel: forbidden\n");
+        const HELP: (&str, &str) = ("contracts/b.yaml", "tool: fx:help\ndescription: x\n");
+        let check = |last: &[(&str, &str)], now: &[(&str, &str)], removed: bool, expected: Result<usize, &str>| {
+            let (home, now, _folder) = read(now);
+            let last = last.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            let found = compare(&home, &OperatorTexts::remembered(last), &now, Accepted { removed, ..Accepted::default() });
+            match (found, expected) {
+                (Ok(weaker), Ok(count)) => assert_eq!(weaker.lines().len(), count, "{:?}", weaker.lines()),
+                (Err(failure), Err(part)) => assert!(failure.to_string().contains(part), "{failure}"),
+                (found, expected) => panic!("{:?} instead of {expected:?}", found.map(|weaker| weaker.lines())),
+            }
+        };
+        let gone = Err("1 file of the last run is gone");
+        check(&[WIPE], &[], false, gone);
+        check(&[WIPE, HELP], &[HELP], false, gone);
+        check(&[WIPE], &[], true, Ok(1));
+        // Renamed, without a rule, and edited.
+        check(&[WIPE], &[("contracts/c.yaml", WIPE.1)], false, Ok(0));
+        check(&[WIPE, HELP], &[WIPE], false, Ok(0));
+        check(&[WIPE], &[("contracts/a.yaml", "tool: fx:wipe\nriskLevel: low\n")], false, Ok(1));
+        check(&[], &[WIPE], false, Ok(0));
+        check(&[("contracts/a.yaml", "of: [an older version")], &[], false, gone);
+    }
+}
