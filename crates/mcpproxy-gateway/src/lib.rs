@@ -65,5 +65,5 @@ pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloa
 pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
-pub use upstream::end_orphans;
 pub use tool_lists::ToolLists;
+pub use upstream::end_orphans;

@@ -46,7 +46,7 @@ use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use self::last_run::{LastRun, Removed};
+use self::last_run::LastRun;
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};

@@ -155,7 +155,8 @@ mod tests {
         let check = |last: &[(&str, &str)], now: &[(&str, &str)], removed: bool, expected: Result<usize, &str>| {
             let (home, now, _folder) = read(now);
             let last = last.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-            let found = compare(&home, &OperatorTexts::remembered(last), &now, Accepted { removed, ..Accepted::default() });
+            let found =
+                compare(&home, &OperatorTexts::remembered(last), &now, Accepted { removed, ..Accepted::default() });
             match (found, expected) {
                 (Ok(weaker), Ok(count)) => assert_eq!(weaker.lines().len(), count, "{:?}", weaker.lines()),
                 (Err(failure), Err(part)) => assert!(failure.to_string().contains(part), "{failure}"),

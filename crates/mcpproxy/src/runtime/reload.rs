@@ -365,7 +365,7 @@ mod tests {
         let write = |text: &str| std::fs::write(contracts.join("a.yaml"), text).unwrap();
         std::fs::write(home.settings(), r#"{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp"}}}"#).unwrap();
         write(WHOLE);
-        let runtime = Runtime::start(&home, Listen::Somewhere, Removed::Refuse).await.unwrap();
+        let runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default()).await.unwrap();
         let mut files = runtime.reload.files.clone();
         let risk = |files: &WatchedFiles, name: &str| {
             let name = mcpproxy_core::ToolName::parse(name).unwrap();
