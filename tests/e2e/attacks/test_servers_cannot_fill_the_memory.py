@@ -31,7 +31,7 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         "well": peers.misbehaving(),
         **{kind: floods for kind in FLOODS},
         "many": {**peers.misbehaving("--more-tools", "60000"), "result_limit": "64MiB"},
-        "wordy": {**peers.misbehaving("--more-tools", "100", "--description", "70000"), "result_limit": "64MiB"},
+        "wordy": {**peers.misbehaving("--more-tools", "100", "--description", "140000"), "result_limit": "64MiB"},
     }
     with Gateway(tmp_path_factory.mktemp("flooded"), {"mcpServers": servers}) as gateway:
         yield gateway.connected()
@@ -89,4 +89,4 @@ def test_tools_that_are_too_large_are_hidden(flooded: Gateway) -> None:
     wordy = flooded.servers()["wordy"]
     hidden = {tool["name"]: tool["reason"] for tool in wordy["hidden_tools"]}
     assert len(hidden) == 100
-    assert all("its description has 70000 bytes" in reason for reason in hidden.values())
+    assert all("its description has 140000 bytes" in reason for reason in hidden.values())

@@ -9,7 +9,7 @@ use crate::schema::{Schema, SchemaError};
 use crate::{Hints, NameError, ServerName, ToolName, Untrusted};
 
 /// Largest description of a tool, and largest tool as a whole. A schema has its own limit, in `schema`.
-const DESCRIPTION_MAX_BYTES: usize = 64 << 10;
+const DESCRIPTION_MAX_BYTES: usize = 128 << 10;
 const TOOL_MAX_BYTES: usize = 512 << 10;
 
 /// The tools of one server, in its own order.
@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(found.err().unwrap_or_default(), expected);
         };
         check(DESCRIPTION_MAX_BYTES, "description", "");
-        check(DESCRIPTION_MAX_BYTES + 1, "description", "t: its description has 65537 bytes, the maximum is 65536");
+        check(DESCRIPTION_MAX_BYTES + 1, "description", "t: its description has 131073 bytes, the maximum is 131072");
         check(DESCRIPTION_MAX_BYTES + 1, "x-vendor", "");
         check(TOOL_MAX_BYTES, "x-vendor", "t: it has 524331 bytes, the maximum is 524288");
         let schema = format!(r#"{{"name":"t","inputSchema":{{"x":"{}"}}}}"#, "x".repeat(200_000));

@@ -65,9 +65,9 @@ async fn too_many_tools_on_one_page() {
 
 #[tokio::test]
 async fn tools_that_are_too_large() {
-    let rig = Rig::start(settings([misbehaving("fx", &["--more-tools", "3", "--description", "70000"], None)])).await;
+    let rig = Rig::start(settings([misbehaving("fx", &["--more-tools", "3", "--description", "140000"], None)])).await;
     let status = rig.server("fx");
-    let reason = "its description has 70000 bytes, the maximum is 65536";
+    let reason = "its description has 140000 bytes, the maximum is 131072";
     let expected = [0, 1, 2].map(|number| (format!("more_{number}"), reason.to_owned()));
     assert_eq!((status.tools, status.hidden_tools.as_slice()), (5, expected.as_slice()));
 }
