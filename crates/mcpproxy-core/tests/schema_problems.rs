@@ -79,7 +79,7 @@ fn contracts_are_read_strictly() {
     check(r#"{"properties":{"a":1}}"#, "`/properties/a` must be an object, true or false");
     check(r#"{"minLength":-1}"#, "`/minLength` must be a non-negative integer");
     check(r#"{"anyOf":[]}"#, "`/anyOf` must be a non-empty array of schemas");
-    check(r#"{"multipleOf":0}"#, "`/multipleOf` must be a number greater than 0");
+    check(r#"{"multipleOf":0}"#, "`/multipleOf` must be a number greater than 0 with at most 19 digits");
     check(r#"{"requird":["a"]}"#, "`/requird` is not a JSON Schema keyword; did you mean `required`?");
     check(
         r#"{"properties":{"requird":{"pattern":"(?=a)"}}}"#,
@@ -216,12 +216,11 @@ fn messages_have_every_digit() {
 /// A number of a megabyte costs as many steps as its digits, for every condition that looks at it.
 #[test]
 fn a_number_without_end_is_refused_in_time() {
-    let branches: Vec<Value> = (0..2_000).map(|n| json!({"maximum": n})).collect();
-    let schema = Schema::parse(&json!({"allOf": branches}).to_string()).unwrap_err().to_string();
-    assert!(schema.contains("subschemas to one value"), "{schema}");
+    let bounds: Vec<Value> = (0..2_000).map(|n| json!({"maximum": n + 1})).collect();
     let options: Vec<u32> = (0..10_000).collect();
-    let schema = Schema::parse(&json!({"enum": options}).to_string()).unwrap();
     let value = ExactValue::read(&format!("0.{}1", "0".repeat(1 << 20))).unwrap();
-    let problems = schema.check(&value).unwrap_err();
-    assert_eq!(problems[0].found, "a value that takes too many steps to check");
+    for schema in [json!({"allOf": bounds}), json!({"enum": options})] {
+        let problems = Schema::parse(&schema.to_string()).unwrap().check(&value).unwrap_err();
+        assert_eq!(problems[0].found, "a value that takes too many steps to check");
+    }
 }

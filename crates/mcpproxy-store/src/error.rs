@@ -32,11 +32,10 @@ pub enum StoreError {
 
     /// Whatever is written now would be lost when the process ends.
     #[error(
-        "the database `{}` was removed or replaced while the gateway ran; move it back, or stop the gateway and restore a \
-         backup",
-        path.display()
+        "the database file was removed or replaced while the gateway ran; move it back, or stop the gateway and restore a \
+         backup"
     )]
-    Gone { path: PathBuf },
+    Gone,
 
     #[error("the session with PostgreSQL can only read; check that `storage.url` leads to the primary server")]
     ReadOnlySession,
@@ -87,6 +86,12 @@ pub enum StoreError {
     /// Nothing was recorded, so nothing may be sent.
     #[error("the activity log cannot accept records at the moment")]
     LogUnavailable,
+
+    #[error(
+        "the database has reached `limits.disk`; raise it, or let `activity.retention` remove old records, and restart the \
+         gateway"
+    )]
+    DiskLimit,
 
     #[error("agent names have 1 to 64 characters: letters, digits, `.`, `_` and `-`")]
     AgentName,

@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod checkpoint;
 mod copies;
 pub(crate) mod damage;
+mod disk;
 pub(crate) mod feed;
 pub(crate) mod filter;
 pub(crate) mod health;

@@ -14,6 +14,8 @@ const MEMORY_MIN_BYTES: u64 = 64 * 1024 * 1024;
 const MEMORY_MAX_BYTES: u64 = 1024 * GIB;
 const PAYLOAD_MIN_BYTES: u64 = 1024 * 1024;
 const PAYLOAD_MAX_BYTES: u64 = 1024 * 1024 * GIB;
+/// Leaves room for the reserve that ends of calls need.
+const DISK_MIN_BYTES: u64 = 64 * 1024 * 1024;
 /// Switches a limit off.
 const FOREVER: &str = "forever";
 
@@ -126,6 +128,21 @@ pub(super) fn check_payload_bytes(bytes: u64) -> Result<u64, String> {
     Err("expected a size between \"1MiB\" and \"1024TiB\", or \"forever\"".to_owned())
 }
 
+/// Reads how much the database may use: `64GiB`, or `forever` (`None`).
+pub(super) fn parse_disk(text: &str) -> Result<Option<u64>, String> {
+    if text == FOREVER {
+        return Ok(None);
+    }
+    check_disk(size(text).ok_or("expected a size such as \"64GiB\", a number of bytes, or \"forever\"")?).map(Some)
+}
+
+pub(super) fn check_disk(bytes: u64) -> Result<u64, String> {
+    if (DISK_MIN_BYTES..=PAYLOAD_MAX_BYTES).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err("expected a size between \"64MiB\" and \"1024TiB\", or \"forever\"".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +161,15 @@ mod tests {
         check("1d", Some(86_400_000));
         for bad in ["", "60", "s", "0s", "-1s", "1.5s", "25h", "2d", "18446744073709551615h", "٣s", "1s2"] {
             check(bad, None);
+        }
+    }
+
+    #[test]
+    fn disks() {
+        assert_eq!(parse_disk("64MiB"), Ok(Some(67_108_864)));
+        assert_eq!(parse_disk("forever"), Ok(None));
+        for bad in ["", "1MiB", "64", "2048TiB"] {
+            assert!(parse_disk(bad).is_err(), "{bad:?}");
         }
     }
 

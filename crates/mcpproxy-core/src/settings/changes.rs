@@ -37,6 +37,9 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     if old.activity.retention != new.activity.retention {
         changes.restart_needed.push("activity.retention");
     }
+    if old.limits.disk != new.limits.disk {
+        changes.restart_needed.push("limits.disk");
+    }
     if old.approvals.public_url != new.approvals.public_url {
         changes.restart_needed.push("approvals.public_url");
     }
@@ -203,6 +206,7 @@ mod tests {
             "activity",
         );
         check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
+        check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");
         check(|new| new.allowed_hosts.push("a".to_owned()), "allowed_hosts");

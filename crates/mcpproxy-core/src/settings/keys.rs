@@ -92,7 +92,7 @@ pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
-pub(super) const LIMITS: Keys = Keys { known: &["memory"], advice: &[("_comment", COMMENTS)] };
+pub(super) const LIMITS: Keys = Keys { known: &["memory", "disk"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];

@@ -1,30 +1,41 @@
-//! The `limits` section: memory of the whole gateway.
+//! The `limits` section: bounds on what the gateway uses as a whole.
 
 use super::read::Reader;
 use super::{amount, keys};
-use crate::file::{Fields, NodeValue};
+use crate::file::amount::GIB;
+use crate::file::{Fields, Node, NodeValue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitSettings {
     /// Memory for requests and answers in flight, of all agents together.
     pub memory_bytes: usize,
+    /// The most bytes that a SQLite database may use. `None` means no limit.
+    pub disk: Option<u64>,
 }
 
 impl Default for LimitSettings {
     fn default() -> Self {
-        Self { memory_bytes: 256 * 1024 * 1024 }
+        Self { memory_bytes: 256 * 1024 * 1024, disk: Some(64 * GIB) }
     }
 }
 
 pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<LimitSettings> {
     let fields = reader.fields(&fields.find("limits")?.node, &keys::LIMITS)?;
-    Some(LimitSettings { memory_bytes: read_memory(reader, &fields).unwrap_or(LimitSettings::default().memory_bytes) })
+    let default = LimitSettings::default();
+    let memory = fields.find("memory").and_then(|field| read_memory(reader, &field.node));
+    let disk = fields.find("disk").and_then(|field| read_disk(reader, &field.node));
+    Some(LimitSettings { memory_bytes: memory.unwrap_or(default.memory_bytes), disk: disk.unwrap_or(default.disk) })
 }
 
-fn read_memory(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<usize> {
-    let node = &fields.find("memory")?.node;
+fn read_memory(reader: &mut Reader<'_>, node: &Node) -> Option<usize> {
     let NodeValue::Number(number) = &node.value else { return reader.parsed(node, amount::parse_memory) };
     reader.checked(node, amount::check_memory(number.as_u64().unwrap_or(0)))
+}
+
+fn read_disk(reader: &mut Reader<'_>, node: &Node) -> Option<Option<u64>> {
+    let NodeValue::Number(number) = &node.value else { return reader.parsed(node, amount::parse_disk) };
+    let bytes = amount::check_disk(number.as_u64().unwrap_or(0));
+    reader.checked(node, bytes).map(Some)
 }
 
 #[cfg(test)]

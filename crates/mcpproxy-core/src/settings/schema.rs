@@ -91,7 +91,7 @@ pub fn schema() -> Value {
             },
             "limits": {
                 "type": "object",
-                "description": "Limits of the whole gateway.",
+                "description": "Limits of the gateway as a whole.",
                 "additionalProperties": false,
                 "properties": {
                     "memory": {
@@ -99,6 +99,12 @@ pub fn schema() -> Value {
                         "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)$",
                         "default": default.limits.memory_bytes,
                         "description": "Memory for requests and answers in flight, such as \"256MiB\": \"64MiB\" to \"1TiB\". Agents share it fairly."
+                    },
+                    "disk": {
+                        "type": ["string", "integer"],
+                        "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
+                        "default": "64GiB",
+                        "description": "The size that the content of a SQLite database may reach. The gateway warns at 80 %. Shortly before the limit it refuses calls, so that the calls under way can still be recorded. PostgreSQL is not measured."
                     }
                 }
             }

@@ -86,6 +86,7 @@ pub(super) const PASTED: &str = r#"{
       "bell": false,
     },
   },
+  "limits": { "disk": "100GiB" },
   "listen": "0.0.0.0:9090", /* behind nginx */
   "tls_terminated_by_proxy": true,
   "allowed_hosts": ["Gateway.example.com"],
@@ -167,7 +168,7 @@ fn a_pasted_file() {
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
-        limits: LimitSettings::default(),
+        limits: LimitSettings { disk: Some(100 * 1024 * 1024 * 1024), ..LimitSettings::default() },
         warnings: Vec::new(),
     };
     let settings = parse(PASTED, &World).unwrap();
@@ -230,7 +231,7 @@ fn changes() {
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 11] {
+fn objects() -> [ObjectOfFile; 12] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
@@ -250,6 +251,7 @@ fn objects() -> [ObjectOfFile; 11] {
         ("/properties/approvals/properties/notify/properties/webhook", &keys::WEBHOOK, |field| {
             format!(r#"{{"approvals": {{"notify": {{"webhook": {{{field}}}}}}}}}"#)
         }),
+        ("/properties/limits", &keys::LIMITS, |field| format!(r#"{{"limits": {{{field}}}}}"#)),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]
 }

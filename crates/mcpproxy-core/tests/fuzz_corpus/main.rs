@@ -7,6 +7,9 @@ mod intent;
 mod mask;
 mod policies;
 mod reader;
+mod schema;
+mod search;
+mod settings;
 mod walk;
 
 use std::fs;
@@ -35,6 +38,21 @@ fn kept_inputs_of_the_contract_reader() {
 #[test]
 fn kept_inputs_of_the_policies() {
     run("policies", policies::check);
+}
+
+#[test]
+fn kept_inputs_of_the_schemas() {
+    run("schema", schema::check);
+}
+
+#[test]
+fn kept_inputs_of_the_settings() {
+    run("settings", settings::check);
+}
+
+#[test]
+fn kept_inputs_of_the_search() {
+    run("search", search::check);
 }
 
 /// Runs every input whole, and cut off at every byte, because most mistakes occur at an unexpected end.

@@ -25,6 +25,14 @@ fn accepted(text: &str) {
     assert_eq!(duplicates, Vec::<String>::new(), "{text:?}");
     assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(&value), "two readings: {text:?}");
     takes_apart(text.trim(), &value);
+    keeps_digits(text, &value);
+}
+
+/// Checks that values with all digits of their numbers, and text for people, are of the same value.
+fn keeps_digits(text: &str, value: &Value) {
+    assert_eq!(json::ExactValue::read(text).as_ref().map(json::ExactValue::value), Some(value), "{text:?}");
+    let pretty = json::pretty(text);
+    assert_eq!(serde_json::from_str::<Value>(&pretty).ok().as_ref(), Some(value), "{text:?} {pretty:?}");
 }
 
 /// Checks that the members of a value add up to the value, at every depth.

@@ -39,6 +39,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::copies::{Copies, CopyPaths};
+use super::disk::DiskRoom;
 use super::health::{Health, Pulse};
 use super::keeper::Keeper;
 use super::operation::{End, Stage, Waiter, Written};
@@ -59,6 +60,7 @@ pub struct Ledger {
 struct Shared {
     queue: Arc<Queue>,
     pulse: Arc<Pulse>,
+    disk: Arc<DiskRoom>,
     committed: watch::Receiver<u64>,
     verifier: Verifier,
     interrupted: usize,
@@ -105,20 +107,23 @@ impl Ledger {
         let signed_seq = database.signed_seq().await?;
         let queue = Arc::new(Queue::new(limits, database.chain(), database.head().key));
         let pulse = Arc::new(Pulse::default());
+        let disk = Arc::new(DiskRoom::default());
         let (sender, committed) = watch::channel(0);
         let copies = Copies::start(CopyPaths { newest: newest_checkpoint, all: checkpoints_to });
         let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
         let writer = Writer {
             queue: Arc::clone(&queue),
             pulse: Arc::clone(&pulse),
+            disk: Arc::clone(&disk),
             database,
             keeper,
             committed: sender,
             now_ms,
             watched: Instant::now(),
+            measured: None,
         };
         let writer = Mutex::new(Some(spawn(writer)));
-        Ok(Self { shared: Arc::new(Shared { queue, pulse, committed, verifier, interrupted, writer }) })
+        Ok(Self { shared: Arc::new(Shared { queue, pulse, disk, committed, verifier, interrupted, writer }) })
     }
 
     /// Records the beginning of a call. After an error, nothing was recorded and nothing may be sent.
@@ -169,7 +174,15 @@ impl Ledger {
     }
 
     pub fn health(&self) -> Health {
-        self.shared.pulse.health()
+        match self.shared.pulse.health() {
+            Health::Well => self.shared.disk.health(),
+            failing @ Health::Failing { .. } => failing,
+        }
+    }
+
+    /// Limits the size of the content of a SQLite database. PostgreSQL is not measured.
+    pub fn limit_disk(&self, bytes: u64) {
+        self.shared.disk.set_limit(bytes);
     }
 
     /// Changes after every commit.
@@ -199,7 +212,10 @@ impl Ledger {
         steps: Steps,
         wait_for: WaitFor,
     ) -> Result<Conditional<OpenRecord>, StoreError> {
-        let Shared { queue, pulse, .. } = &*self.shared;
+        let Shared { queue, pulse, disk, .. } = &*self.shared;
+        if disk.is_full() {
+            return Err(StoreError::DiskLimit);
+        }
         let record = record.bounded();
         let deadline = queue.deadline(pulse.is_failing());
         let space = queue.take_space(record.text_bytes() + steps.text_bytes(), deadline).await?;
@@ -215,8 +231,12 @@ impl Ledger {
 
     async fn end(&self, open: OpenRecord, outcome: Outcome, wait_for: WaitFor, steps: Steps) -> Result<(), StoreError> {
         let OpenRecord { id, slot, subject } = open;
-        let Shared { queue, pulse, .. } = &*self.shared;
+        let Shared { queue, pulse, disk, .. } = &*self.shared;
         let mut outcome = outcome.bounded();
+        if disk.is_full() {
+            // Leaves room for the ends of all other open calls.
+            outcome.result = outcome.result.map(|result| result.without_text());
+        }
         let deadline = queue.deadline(pulse.is_failing());
         let space = match queue.take_space(outcome.text_bytes() + steps.text_bytes(), deadline).await {
             Ok(space) => space,
@@ -304,6 +324,7 @@ mod tests {
         let shared = Shared {
             queue: Arc::clone(&queue),
             pulse: Arc::default(),
+            disk: Arc::default(),
             committed: watch::channel(0).1,
             verifier: SigningKey::from_seed(&[1; 32]).unwrap().verifier().clone(),
             interrupted: 0,

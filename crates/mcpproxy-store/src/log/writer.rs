@@ -37,6 +37,7 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::disk::DiskRoom;
 use super::health::Pulse;
 use super::keeper::Keeper;
 use super::operation::Operation;
@@ -54,6 +55,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 /// A database that has not responded by then counts as unreachable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause between two measurements of the database under load.
+const MEASURE_PAUSE: Duration = Duration::from_millis(100);
 /// Times that the writer lets other tasks run before it takes the next batch.
 const GATHER_MAX: u32 = 16;
 /// Tries after the ledger was told to finish.
@@ -62,6 +65,7 @@ const LAST_TRIES: u32 = 3;
 pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) pulse: Arc<Pulse>,
+    pub(crate) disk: Arc<DiskRoom>,
     pub(crate) database: RecordWriter,
     pub(crate) keeper: Keeper,
     /// Counts commits, for readers that wait for new records.
@@ -69,6 +73,8 @@ pub(crate) struct Writer {
     pub(crate) now_ms: fn() -> i64,
     /// The last time at which the connection was known to work.
     pub(crate) watched: Instant,
+    /// The last time at which the size of the database was read.
+    pub(crate) measured: Option<Instant>,
 }
 
 /// Operations left over from a failed batch.
@@ -170,6 +176,7 @@ impl Writer {
                 let now_ms = (self.now_ms)();
                 let keeping = self.keeper.after_commit(&mut self.database, now_ms);
                 let kept = with_timeouts(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
+                self.measure().await;
                 self.after_keeping(kept)
             }
             Err(error) => {
@@ -192,6 +199,7 @@ impl Writer {
         }
         self.probe_if_failing().await?;
         self.watch().await?;
+        self.measure().await;
         let now_ms = (self.now_ms)();
         let keeping = self.keeper.when_idle(&mut self.database, now_ms);
         let kept = with_timeouts(keeping, &self.pulse, self.queue.limits().wait, now_ms).await;
@@ -205,6 +213,20 @@ impl Writer {
             self.report_success();
         }
         Ok(())
+    }
+
+    /// Measures the database, if it is limited. A failure here fails no call; the next write finds it, too.
+    async fn measure(&mut self) {
+        let is_due = self.measured.is_none_or(|measured| measured.elapsed() >= MEASURE_PAUSE);
+        if !is_due || !self.disk.is_limited() {
+            return;
+        }
+        self.measured = Some(Instant::now());
+        match timeout(ANSWER_TIMEOUT, self.database.used_bytes()).await.unwrap_or(Err(StoreError::NoAnswer)) {
+            Ok(Some(used)) => self.disk.measured(used, (self.now_ms)()),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(error = with_causes(&error), "could not measure the database"),
+        }
     }
 
     /// Notices a database that was lost while nothing is written.

@@ -25,7 +25,6 @@ struct FileIdentity {
 
 /// The files behind an open connection. Empty for PostgreSQL.
 pub(crate) struct OpenFiles {
-    database: PathBuf,
     files: Vec<(PathBuf, FileIdentity)>,
 }
 
@@ -45,17 +44,17 @@ impl OpenFiles {
     /// Remembers the files of a connection that has read already, so that its write-ahead log exists.
     pub(crate) fn of(location: &Location) -> Result<Self, StoreError> {
         let Location::Sqlite(path) = location else {
-            return Ok(Self { database: PathBuf::new(), files: Vec::new() });
+            return Ok(Self { files: Vec::new() });
         };
         let mut files = Vec::with_capacity(2);
-        files.push((path.clone(), FileIdentity::of(path).map_err(|_| gone(path))?));
+        files.push((path.clone(), FileIdentity::of(path).map_err(|_| StoreError::Gone)?));
         let mut wal: OsString = path.clone().into();
         wal.push("-wal");
         let wal = PathBuf::from(wal);
         if let Ok(identity) = FileIdentity::of(&wal) {
             files.push((wal, identity));
         }
-        Ok(Self { database: path.clone(), files })
+        Ok(Self { files })
     }
 
     /// Fails if one of the files is not where it was opened.
@@ -65,7 +64,7 @@ impl OpenFiles {
             // A folder that cannot be read at the moment says nothing about the file.
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        if self.files.iter().all(is_there) { Ok(()) } else { Err(gone(&self.database)) }
+        if self.files.iter().all(is_there) { Ok(()) } else { Err(StoreError::Gone) }
     }
 }
 
@@ -85,10 +84,6 @@ impl FileWatch {
         }
         state.changed.is_none_or(|changed| age <= changed.elapsed())
     }
-}
-
-fn gone(path: &Path) -> StoreError {
-    StoreError::Gone { path: path.to_owned() }
 }
 
 impl FileIdentity {
@@ -120,9 +115,9 @@ mod tests {
         files.check().unwrap();
         for file in [&path, &wal] {
             fs::rename(file, &aside).unwrap();
-            assert!(matches!(files.check(), Err(StoreError::Gone { .. })), "removed");
+            assert!(matches!(files.check(), Err(StoreError::Gone)), "removed");
             fs::write(file, "").unwrap();
-            assert!(matches!(files.check(), Err(StoreError::Gone { .. })), "replaced");
+            assert!(matches!(files.check(), Err(StoreError::Gone)), "replaced");
             fs::rename(&aside, file).unwrap();
             files.check().unwrap();
         }

@@ -50,7 +50,7 @@ async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::R
         Some(key) => key,
         None => home.new_signing_key()?,
     };
-    let ledger = Ledger::start(store, options(home, settings, key)).await?;
+    let ledger = start(home, store, settings, key).await?;
     let interrupted = ledger.interrupted();
     if interrupted > 0 {
         tracing::warn!(
@@ -63,7 +63,7 @@ async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::R
 /// Begins a new chain with a new key. Its first record says why.
 async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &StoreError) -> anyhow::Result<Ledger> {
     let old_checkpoint = home.set_log_aside()?;
-    let ledger = Ledger::start(store, options(home, settings, home.new_signing_key()?)).await?;
+    let ledger = start(home, store, settings, home.new_signing_key()?).await?;
     let record = NewRecord {
         time_ms: now_ms(),
         random: rand::random(),
@@ -91,15 +91,20 @@ async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &S
     Ok(ledger)
 }
 
-fn options(home: &Home, settings: &Settings, key: SigningKey) -> LedgerOptions {
-    LedgerOptions {
+async fn start(home: &Home, store: &Store, settings: &Settings, key: SigningKey) -> Result<Ledger, StoreError> {
+    let options = LedgerOptions {
         key,
         newest_checkpoint: Some(home.checkpoint()),
         checkpoints_to: settings.activity.checkpoints_to.as_ref().map(|path| home.folder().join(path)),
         retention: settings.activity.retention,
         patience: LOG_TIMEOUT,
         now_ms,
+    };
+    let ledger = Ledger::start(store, options).await?;
+    if let Some(bytes) = settings.limits.disk {
+        ledger.limit_disk(bytes);
     }
+    Ok(ledger)
 }
 
 /// Tells if the operator may accept this. Anything else, such as a database that does not respond, is no damage.

@@ -164,6 +164,18 @@ impl RecordWriter {
         self.with_connection(async |connection| connection.fetch(statement).await).await
     }
 
+    /// The size of all pages with content. `None` for PostgreSQL, which frees space only when it is vacuumed.
+    pub(crate) async fn used_bytes(&mut self) -> Result<Option<u64>, StoreError> {
+        if self.connection.as_ref().map(Connection::dialect) != Some(Dialect::Sqlite) {
+            return Ok(None);
+        }
+        let sql = "SELECT (page_count - freelist_count) * page_size \
+                   FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()";
+        let rows = self.fetch(Statement::plain(sql)).await?;
+        let used = rows.first().map(|row| row.int(0)).transpose().map_err(StoreError::while_trying(DOING))?;
+        Ok(used.flatten().map(i64::unsigned_abs))
+    }
+
     /// Checks the connection although there is nothing to write. After an error, `settle` opens another.
     pub(crate) async fn watch(&mut self) -> Result<(), StoreError> {
         match self.connection.as_ref().map(Connection::dialect) {

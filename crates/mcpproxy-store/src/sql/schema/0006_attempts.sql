@@ -10,4 +10,4 @@ CREATE TABLE attempts (
 
 CREATE INDEX attempts_since ON attempts (since_ms);
 
-UPDATE schema_version SET version = 5;
+UPDATE schema_version SET version = 6;

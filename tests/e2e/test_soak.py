@@ -1,0 +1,40 @@
+"""The judgement of a soak run, on measurements that are made up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
+
+from judge import Sample, verdict  # noqa: E402
+
+MIB = 2**20
+
+
+def run(rss: float = 0, fds: float = 0, threads: float = 0, zombies: frozenset[int] = frozenset()) -> list[str]:
+    """Judges half an hour in which everything grows by so much an hour, beside ups and downs of a tenth of a MiB."""
+
+    def at(turn: int) -> Sample:
+        hours = turn * 5 / 3600
+        noise = (turn * 7 % 11 - 5) / 50
+        return Sample(turn * 5, int((80 + rss * hours + noise) * MIB), int(60 + fds * hours), int(12 + threads * hours), zombies)
+
+    return verdict([at(turn) for turn in range(360)])
+
+
+def test_a_steady_gateway_passes() -> None:
+    assert run() == []
+    assert run(rss=0.5) == [], "below a percent an hour"
+    assert run(rss=-10, fds=-10) == []
+
+
+def test_each_leak_is_named() -> None:
+    assert run(rss=4)[0].startswith("memory grows by"), run(rss=4)
+    assert run(fds=200)[0].startswith("file descriptors"), run(fds=200)
+    assert run(threads=60)[0].startswith("threads"), run(threads=60)
+    assert run(zombies=frozenset({7})) == ["1 ended processes were never waited for"]
+
+
+def test_a_run_that_is_too_short_proves_nothing() -> None:
+    assert "run for longer" in verdict([Sample(0, MIB, 9, 9), Sample(5, MIB, 9, 9)])[0]
