@@ -74,7 +74,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     ledger.finish().await.unwrap();
     store.close().await;
     let tables = "approvals approvals_version grants claims dry_runs shared_secrets users passkeys invitations \
-                  sessions challenges operator_files";
+                  sessions challenges operator_files attempts";
     for table in tables.split_ascii_whitespace() {
         place.sql(&format!("DROP TABLE {table}")).await;
     }
@@ -112,6 +112,7 @@ async fn a_database_of_the_third_version_keeps_its_rows(place: &Place) {
              DROP TABLE tallies; \
              ALTER TABLE old_tallies RENAME TO tallies; \
              DROP TABLE operator_files; \
+             DROP TABLE attempts; \
              UPDATE schema_version SET version = 3",
         )
         .await;

@@ -275,7 +275,7 @@ fn a_bad_contract_stops_the_start() {
 
 #[test]
 fn every_call_sees_one_generation_while_files_change() {
-    let folder = folder();
+    let folder = applying();
     let _serving = Serving::start(&folder);
     let is_done = AtomicBool::new(false);
     let counted = std::thread::scope(|scope| {

@@ -66,11 +66,12 @@ impl DiskRoom {
         self.used.store(used, Ordering::Relaxed);
         let limit = self.limit.load(Ordering::Relaxed);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_scarce = used / 100 >= limit / 100 / 100 * WARN_PERCENT;
         let now = match *told {
             Told::Full { since_ms } if self.is_full() => Told::Full { since_ms },
             Told::Enough | Told::Scarce if self.is_full() => Told::Full { since_ms: now_ms },
-            _ if used / 100 >= limit / 100 / 100 * WARN_PERCENT => Told::Scarce,
-            _ => Told::Enough,
+            Told::Enough | Told::Scarce | Told::Full { .. } if is_scarce => Told::Scarce,
+            Told::Enough | Told::Scarce | Told::Full { .. } => Told::Enough,
         };
         let (used_mib, limit_mib) = (used / MIB, limit / MIB);
         match (*told, now) {

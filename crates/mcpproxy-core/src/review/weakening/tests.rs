@@ -1,3 +1,5 @@
+//! Which changes weaken contracts, policies and settings, and what holds until they are confirmed.
+
 use super::*;
 use crate::catalog::Offered;
 use crate::{Hints, ServerName, ToolName};

@@ -125,7 +125,7 @@ mod tests {
         for name in home::own_secrets() {
             make(name, 0o644);
         }
-        assert_eq!(open(), ["admin.key 644", "agent.token 644", "signing.key 644"]);
+        assert_eq!(open(), ["admin.key 644", "agent.token 644", "signing.key 644", "signing.key.old 644"]);
         fs::set_permissions(home.folder(), Permissions::from_mode(0o711)).unwrap();
         assert_eq!(open().len(), home::own_secrets().count());
         assert!(open().contains(&"mcpproxy.db-shm 644".to_owned()), "{:?}", open());
