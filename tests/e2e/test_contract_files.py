@@ -149,8 +149,8 @@ def test_what_forbids_does_not_end_by_accident(tmp_path: Path, name: str, text: 
         until(gateway.settings_error, SECONDS, "the status tells of the empty file")
         assert code(now(wire)) == refusal
         file.unlink()
-        becomes(wire, "ok")
-        assert gateway.settings_error() == ""
+        until(lambda: gateway.admin("/status")["settings"]["held"], SECONDS, "the change waits for a user")
+        assert (code(now(wire)), gateway.settings_error()) == (refusal, "")
 
 
 # -- hostile files ----------------------------------------------------------------------------------------------

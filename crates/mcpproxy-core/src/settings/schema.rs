@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ApprovalSettings, SERVERS_MAX, ServerSettings, keys};
+use super::{ApprovalSettings, LimitSettings, SERVERS_MAX, ServerSettings, keys};
 use crate::file;
 
 /// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks
@@ -77,39 +77,47 @@ pub fn schema() -> Value {
                 "default": default.allowed_origins,
                 "description": "Further `Origin` headers to accept, such as `https://app.example.com`."
             },
-            "storage": {
-                "type": "object",
-                "description": "The database of records, tokens, approvals and users.",
-                "additionalProperties": false,
-                "properties": {
-                    "url": {
-                        "type": "string",
-                        "pattern": "^(?:sqlite:.+|postgres(?:ql)?://.+|.*\\$\\{.*)$",
-                        "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password in `${env:NAME}` or `${file:PATH}`. By default the database is a file in the data folder."
-                    }
-                }
-            },
-            "limits": {
-                "type": "object",
-                "description": "Limits of the gateway as a whole.",
-                "additionalProperties": false,
-                "properties": {
-                    "memory": {
-                        "type": ["string", "integer"],
-                        "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)$",
-                        "default": default.limits.memory_bytes,
-                        "description": "Memory for requests and answers in flight, such as \"256MiB\": \"64MiB\" to \"1TiB\". Agents share it fairly."
-                    },
-                    "disk": {
-                        "type": ["string", "integer"],
-                        "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
-                        "default": "64GiB",
-                        "description": "The size that the content of a SQLite database may reach. The gateway warns at 80 %. Shortly before the limit it refuses calls, so that the calls under way can still be recorded. PostgreSQL is not measured."
-                    }
-                }
-            }
+            "storage": storage(),
+            "limits": limits(&default.limits)
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
+    })
+}
+
+fn storage() -> Value {
+    json!({
+        "type": "object",
+        "description": "The database of records, tokens, approvals and users.",
+        "additionalProperties": false,
+        "properties": {
+            "url": {
+                "type": "string",
+                "pattern": "^(?:sqlite:.+|postgres(?:ql)?://.+|.*\\$\\{.*)$",
+                "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password in `${env:NAME}` or `${file:PATH}`. By default the database is a file in the data folder."
+            }
+        }
+    })
+}
+
+fn limits(default: &LimitSettings) -> Value {
+    json!({
+        "type": "object",
+        "description": "Limits of the gateway as a whole.",
+        "additionalProperties": false,
+        "properties": {
+            "memory": {
+                "type": ["string", "integer"],
+                "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB)$",
+                "default": default.memory_bytes,
+                "description": "Memory for requests and answers in flight, such as \"256MiB\": \"64MiB\" to \"1TiB\". Agents share it fairly."
+            },
+            "disk": {
+                "type": ["string", "integer"],
+                "pattern": "^(?:forever|[0-9]+ *(?:B|KiB|MiB|GiB|TiB|kB|KB|MB|GB|TB))$",
+                "default": "64GiB",
+                "description": "The size that the content of a SQLite database may reach. The gateway warns at 80 %. Shortly before the limit it refuses calls, so that the calls under way can still be recorded. PostgreSQL is not measured."
+            }
+        }
     })
 }
 

@@ -67,7 +67,7 @@ fn a_file_cut_anywhere_lifts_nothing() {
     let whole = with_contracts(text);
     let mut valid = 0;
     for end in 0..text.len() {
-        let file = [("contracts/a.yaml".to_owned(), text[..end].to_owned())];
+        let file = [("contracts/a.yaml".to_owned(), text.get(..end).unwrap().to_owned())];
         let Ok(contracts) = Contracts::parse(&file) else { continue };
         valid += 1;
         let cut = Rules { contracts: Arc::new(contracts), ..whole.clone() };
