@@ -119,13 +119,17 @@ def test_a_server_cannot_speak_for_the_gateway(houses: Callable[[str], House], t
 
 
 def test_settings_count_as_soon_as_they_are_read(tmp_path: Path) -> None:
-    house = House(tmp_path, {})
+    house = House(tmp_path, {"strict_server_validation": False})
     with house.gateway:
         words = ["call", "tool-read", "hints:destructive"]
-        assert house.gateway.run(*words).returncode == 3
-        house.gateway.write_settings(house.settings({"strict_server_validation": False}))
-        explained = {"name": "hints:destructive"}
-        until(lambda: house.explain("read", explained)["decision"] == "allow", 10, "the new settings are in force")
         done = house.gateway.run(*words)
         assert (done.returncode, done.stdout) == (0, "destructive was called\n")
         assert done.stderr == f"warning: {server_mismatch('destructive', 'read')}\n"
+        explained = {"name": "hints:destructive"}
+        house.gateway.write_settings(house.settings({}))
+        until(lambda: house.explain("read", explained)["decision"] != "allow", 10, "the new settings are in force")
+        assert house.gateway.run(*words).returncode == 3
+        # The way back allows more, so it waits for a user.
+        house.gateway.write_settings(house.settings({"strict_server_validation": False}))
+        until(lambda: house.gateway.admin("/status")["settings"]["held"], 10, "the change waits")
+        assert house.gateway.run(*words).returncode == 3

@@ -224,3 +224,17 @@ fn a_number_without_end_is_refused_in_time() {
         assert_eq!(problems[0].found, "a value that takes too many steps to check");
     }
 }
+
+/// Many programs write floats with 17 digits, so `0.1` becomes `0.10000000000000001`.
+#[test]
+fn a_long_list_of_long_numbers_is_checked_to_the_end() {
+    let list = |last: &str| {
+        let rows: Vec<String> = (0..2_000).map(|n| format!("[{n},0.10000000000000001]")).collect();
+        ExactValue::read(&format!("[{},[0,{last}]]", rows.join(","))).unwrap()
+    };
+    let schema = r#"{"items":{"uniqueItems":true,"items":{"minimum":0,"maximum":5000,"not":{"enum":[-1,-2]}}}}"#;
+    let schema = Schema::parse(schema).unwrap();
+    assert_eq!(schema.check(&list("4999.9999999999999999")), Ok(()));
+    let problems = schema.check(&list("5000.0000000000000001")).unwrap_err();
+    assert_eq!(problems[0].found, "the number 5000.0000000000000001");
+}

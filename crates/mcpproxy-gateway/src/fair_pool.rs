@@ -14,7 +14,8 @@
 //!
 //! An amount above the share is cut to the share, so every caller is served at some time. [`FairPool::take`] and
 //! [`Ticket::set`] do not wait, and may go beyond share and capacity: an answer that has arrived is in memory, and
-//! counting it must not wait. New callers then wait until the excess is given back.
+//! counting it must not wait. New callers of that key then wait until it is within its share again. For other keys,
+//! only the share counts. Otherwise an agent that does not read its answers would stop all others.
 //!
 //! A pool without waiting callers costs one lock and one lookup, and no allocation. The table has a row for each key
 //! that holds or waits for something, so the number of agents bounds it. What bounds the number of waiting callers is
@@ -49,6 +50,8 @@ struct State<K> {
     /// The most that one key may hold. At most the capacity.
     share: usize,
     held: usize,
+    /// What all keys hold, each up to its share. This is compared with the capacity.
+    held_in_shares: usize,
     /// Number of waiting callers of all keys.
     waiting: usize,
     next_place: u64,
@@ -96,7 +99,8 @@ impl<K: Key> FairPool<K> {
     /// Makes a pool of `capacity` units, of which one key may hold at most `share`.
     pub(crate) fn new(capacity: usize, share: usize) -> Self {
         let share = share.min(capacity);
-        let state = State { capacity, share, held: 0, waiting: 0, next_place: 0, keys: HashMap::new() };
+        let state =
+            State { capacity, share, held: 0, held_in_shares: 0, waiting: 0, next_place: 0, keys: HashMap::new() };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), emptied: Notify::new() }) }
     }
 
@@ -131,6 +135,7 @@ impl<K: Key> FairPool<K> {
         let mut state = self.state();
         state.capacity = capacity;
         state.share = share.min(capacity);
+        state.held_in_shares = state.keys.values().map(|row| row.held.min(state.share)).sum();
         state.serve();
     }
 
@@ -189,8 +194,7 @@ impl<K: Key> State<K> {
         let amount = amount.min(self.share);
         let held = self.keys.get(&key).map_or(0, |row| row.held);
         if self.waiting == 0 && self.fits_share(held, amount) && self.fits(amount) {
-            self.keys.entry(key).or_default().held += amount;
-            self.held += amount;
+            self.count(key, 0, amount);
             return (amount, None);
         }
         let (granted, receiver) = oneshot::channel();
@@ -216,9 +220,8 @@ impl<K: Key> State<K> {
             }
             let Some(row) = self.keys.get_mut(&key) else { return };
             let Some(waiter) = row.waiting.pop_front() else { return };
-            row.held += amount;
             self.waiting -= 1;
-            self.held += amount;
+            self.count(key, 0, amount);
             // A caller that is gone gives the units back when its place is dropped.
             let _gone = waiter.granted.send(());
         }
@@ -230,18 +233,25 @@ impl<K: Key> State<K> {
     }
 
     fn fits(&self, amount: usize) -> bool {
-        self.held == 0 || self.held.saturating_add(amount) <= self.capacity
+        self.held_in_shares == 0 || self.held_in_shares.saturating_add(amount) <= self.capacity
     }
 
     /// Changes the units that a key holds, and serves those who wait.
     fn change(&mut self, key: K, from: usize, to: usize) {
-        let row = self.keys.entry(key).or_default();
-        row.held = (row.held + to).saturating_sub(from);
-        self.held = (self.held + to).saturating_sub(from);
-        if row.held == 0 && row.waiting.is_empty() {
+        self.count(key, from, to);
+        if self.keys.get(&key).is_some_and(|row| row.held == 0 && row.waiting.is_empty()) {
             self.keys.remove(&key);
         }
         self.serve();
+    }
+
+    fn count(&mut self, key: K, from: usize, to: usize) {
+        let row = self.keys.entry(key).or_default();
+        let before = row.held.min(self.share);
+        row.held = (row.held + to).saturating_sub(from);
+        let after = row.held.min(self.share);
+        self.held = (self.held + to).saturating_sub(from);
+        self.held_in_shares = (self.held_in_shares + after).saturating_sub(before);
     }
 
     /// Removes a waiting caller. Returns false if its units were granted.

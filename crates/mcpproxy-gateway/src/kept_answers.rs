@@ -73,7 +73,8 @@ impl KeptAnswers {
     fn count(&self, agent: &str, bytes: u64) {
         let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         agents.retain(|_, kept| kept.counted.elapsed() < RECOUNT);
-        agents.insert(agent.to_owned(), Kept { bytes, counted: Instant::now() });
+        // Another call may have read the total at the same time, and taken room since.
+        agents.entry(agent.to_owned()).or_insert(Kept { bytes, counted: Instant::now() });
     }
 }
 
@@ -95,5 +96,11 @@ mod tests {
         }
         assert!(!kept.take("a", 1).await, "all answers of an agent");
         assert!(kept.take("b", ANSWER_MAX_BYTES).await);
+        for _ in 0..whole {
+            // Each of these calls read the total before any of them took room.
+            kept.count("c", 0);
+            assert_eq!(kept.take_counted("c", ANSWER_MAX_BYTES), Some(true));
+        }
+        assert_eq!(kept.take_counted("c", 1), Some(false));
     }
 }

@@ -40,6 +40,9 @@ pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 /// An agent is at one of its limits. Over HTTP, the status is 429.
 pub(crate) const AGENT_LIMIT: i64 = -32029;
 
+/// Longest id of a request, and longest progress token. Each is repeated in messages that wait for a slow agent.
+pub(crate) const ID_MAX_BYTES: usize = 1024;
+
 /// Prefix of the gateway's own keys in `_meta`. They are for this hop only: no server gets an agent's, and no agent a
 /// server's.
 pub(crate) const OWN_PREFIX: &str = "mcpproxy/";
@@ -128,6 +131,9 @@ impl<'a> Message<'a> {
         if id.is_some_and(|id| !is_id(id)) {
             return Err(invalid("id must be a string or an integer"));
         }
+        if id.is_some_and(|id| id.len() > ID_MAX_BYTES) {
+            return Err(invalid("id is longer than 1024 bytes. Send a shorter one"));
+        }
         let params = field(&fields, "params");
         match (field(&fields, "method"), id) {
             (Some(method), id) => {
@@ -149,7 +155,7 @@ impl<'a> Message<'a> {
 
 /// Reads the id of an otherwise invalid message, so that the error can name it.
 pub(crate) fn id_of(text: &str) -> Option<&str> {
-    field(&members(text)?, "id").filter(|id| is_id(id))
+    field(&members(text)?, "id").filter(|id| is_id(id) && id.len() <= ID_MAX_BYTES)
 }
 
 fn is_id(id: &str) -> bool {
@@ -263,6 +269,9 @@ mod tests {
         check(r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, "jsonrpc must be \"2.0\"");
         check(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, "id must be a string or an integer");
         check(r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, "id must be a string or an integer");
+        let long = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"x"}}"#, "x".repeat(ID_MAX_BYTES));
+        check(&long, "id is longer than 1024 bytes. Send a shorter one");
+        assert_eq!(id_of(&long), None);
         check(r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#, "method is required");
         check(r#"{"jsonrpc":"2.0","id":1,"method":7}"#, "method must be a string");
         check(r#"{"jsonrpc":"2.0","method_":"x"}"#, "method is required");

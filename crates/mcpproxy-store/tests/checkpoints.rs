@@ -155,11 +155,12 @@ async fn a_checkpoint_that_cannot_be_read_says_nothing(place: &Place) {
     let (store, ledger) = place.open().await;
     ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
     ledger.finish().await.unwrap();
-    for text in ["", "mcpproxy/\u{1b}[2J\n1\n", "nonsense"] {
+    for text in ["".as_bytes(), b"mcpproxy/\x1b[2J\n1\n", b"nonsense", &[0xff, 0xfe]] {
         std::fs::write(place.newest_checkpoint(), text).unwrap();
         place.ledger(&store).await.finish().await.unwrap();
     }
-    std::fs::write(place.newest_checkpoint(), [0xff, 0xfe]).unwrap();
+    std::fs::remove_file(place.newest_checkpoint()).unwrap();
+    std::fs::create_dir(place.newest_checkpoint()).unwrap();
     assert!(matches!(Ledger::start(&store, place.options(1)).await, Err(StoreError::Open { .. })));
 }
 

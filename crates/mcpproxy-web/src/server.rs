@@ -84,9 +84,12 @@ impl HttpServer {
     pub async fn run(&self) {
         let mut log = AcceptLog::default();
         loop {
-            let slot = self.table.slot().await;
             match self.listeners.accept().await {
-                Ok((stream, address)) => self.serve(stream, Peer::of(address.ip()), slot),
+                Ok((stream, address)) => {
+                    // After the accept: nothing is replaced for a connection that does not exist yet.
+                    let slot = self.table.slot().await;
+                    self.serve(stream, Peer::of(address.ip()), slot);
+                }
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     log.failed(&error, Instant::now());

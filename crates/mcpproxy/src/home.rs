@@ -177,8 +177,8 @@ impl Home {
     /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin. Returns the old
     /// checkpoint.
     pub(crate) fn set_log_aside(&self) -> anyhow::Result<Option<String>> {
-        let old = match fs::read_to_string(self.checkpoint()) {
-            Ok(note) => Some(note),
+        let old = match fs::read(self.checkpoint()) {
+            Ok(note) => Some(String::from_utf8_lossy(&note).into_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 return Err(error).with_context(|| format!("could not read `{}`", self.checkpoint().display()));

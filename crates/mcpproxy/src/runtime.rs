@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader};
+use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
@@ -50,6 +50,7 @@ use self::last_run::LastRun;
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
+use self::weigh::KnownTools;
 use crate::database::{check_not_gone, location_of};
 use crate::home::Home;
 use crate::home::lock::Lock;
@@ -152,8 +153,9 @@ impl Runtime {
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
         let (current, wanted, read) = (files, None, operator_files::read);
-        let own = gateway.clone();
-        let files = WatchedFiles { path, referenced, seen, current, wanted, remember, gateway: own, guard, read };
+        let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
+        let files =
+            WatchedFiles { path, referenced, seen, current, wanted, known, remember, gateway: own, guard, read };
         let reload = Reload { files, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {

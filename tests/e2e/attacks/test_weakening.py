@@ -139,6 +139,20 @@ def test_the_check_cannot_be_turned_off_by_an_edit(gateway: Gateway) -> None:
     assert code(gateway, "read", "list_projects") == "tool_not_found"
 
 
+def test_an_edit_of_the_settings_lifts_no_approval(gateway: Gateway) -> None:
+    """A form is answered by the agent's own client, and a lenient gateway takes a destructive call for a read."""
+    approvals = {**SETTINGS["approvals"], "channels": {"high": "form"}}
+    intent = {"strict_server_validation": False}
+    gateway.write_settings({**SETTINGS, "approvals": approvals, "intent_declaration": intent})
+    waiting = until(lambda: held(gateway), SECONDS, "the settings wait")
+    assert waiting["changes"] == [
+        "setting intent_declaration.strict_server_validation true → false",
+        "setting approvals.channels.high page → form",
+    ]
+    gateway.write_settings(SETTINGS)
+    until(lambda: held(gateway) is None, SECONDS, "nothing waits")
+
+
 def test_calls_during_slow_writes_never_run(gateway: Gateway) -> None:
     """The file stays half written for longer than the gateway waits for a writer."""
     path = gateway.home / "contracts" / "demo.yaml"

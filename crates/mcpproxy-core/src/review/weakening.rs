@@ -31,9 +31,11 @@ use serde_json::Value;
 
 use super::diff::{ChangeKind, FieldChange, ToolChange, applying, changed_needs, of_operator};
 use crate::catalog::Offered;
-use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, Source, StepUp, ToolPattern};
+use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, FIELDS, Source, Sourced, StepUp, ToolPattern};
 use crate::policy::{POLICIES_MAX, Policies, Policy};
-use crate::settings::{ContractSettings, Unclassified, Weakening};
+use crate::settings::{
+    Channel, Channels, ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified, Weakening,
+};
 use crate::{RiskLevel, Untrusted, Variant};
 
 /// The contracts, the policies and the settings that go with them.
@@ -42,6 +44,10 @@ pub struct Rules {
     pub contracts: Arc<Contracts>,
     pub policies: Arc<Policies>,
     pub settings: ContractSettings,
+    /// A policy about destructive calls is worth nothing if such a call may be declared as a read.
+    pub intent: IntentSettings,
+    /// Anyone who has an agent's token can answer a form, so a form lifts the need for a user.
+    pub channels: Channels,
 }
 
 /// Everything that new rules allow and old ones do not.
@@ -69,8 +75,8 @@ pub struct GonePolicy {
 /// Too many old contracts or policies would stay beside the new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "more than {} contracts or {} policies: old ones stay in force until a user confirms that they are gone; run \
-     `mcpproxy config apply`, or restart the gateway",
+    "more than {} contracts or {} policies, together with old ones that stay in force until a user confirms that they are \
+     gone; change fewer at a time, or restart the gateway to apply all changes",
     CONTRACTS_MAX,
     POLICIES_MAX
 )]
@@ -80,7 +86,8 @@ impl Weaker {
     /// Compares the rules. `tools` are those that servers list now.
     pub fn between(old: &Rules, new: &Rules, tools: &[Arc<Offered>]) -> Self {
         let mut found = Self::default();
-        let judge = Judge { settings: old.settings, is_category_decisive: mentions_categories(old, new) };
+        let facts = decisive_facts(old, new);
+        let judge = Judge { settings: old.settings, facts: &facts };
         if !Arc::ptr_eq(&old.contracts, &new.contracts) {
             found.compare_patterns(&old.contracts, &new.contracts, judge);
             found.compare_tools(&old.contracts, &new.contracts, judge, tools);
@@ -88,7 +95,7 @@ impl Weaker {
         }
         let gone = new.policies.gone_since(&old.policies).into_iter();
         found.policies = gone.map(GonePolicy::of).collect();
-        found.settings = weaker_settings(old.settings, new.settings);
+        found.settings = weaker_settings(old, new);
         found.needs_step_up |= !found.policies.is_empty() || !found.settings.is_empty();
         found
     }
@@ -101,6 +108,9 @@ impl Weaker {
     pub fn lines(&self) -> Vec<String> {
         let contract = |change: &ToolChange| {
             let fields: Vec<String> = change.fields.iter().map(FieldChange::words).collect();
+            if fields.is_empty() {
+                return format!("{}: contract {}", change.tool, change.kind.as_str());
+            }
             let gone = if change.kind == ChangeKind::Removed { "contract removed: " } else { "" };
             format!("{}: {gone}{}", change.tool, fields.join(", "))
         };
@@ -113,18 +123,22 @@ impl Weaker {
         contracts.chain(self.policies.iter().map(policy)).chain(settings).collect()
     }
 
-    fn compare_patterns(&mut self, old: &Contracts, new: &Contracts, judge: Judge) {
+    fn compare_patterns(&mut self, old: &Contracts, new: &Contracts, judge: Judge<'_>) {
         let patterns: BTreeSet<&ToolPattern> = old.iter().chain(new.iter()).map(|(pattern, _)| pattern).collect();
         for pattern in patterns {
             let (before, after) = (applying(old, pattern), applying(new, pattern));
-            let is_removed = after.is_empty();
+            let (is_new, is_removed) = (before.is_empty(), after.is_empty());
             let (before, after) = (of_operator(&before), of_operator(&after));
             let keys = judge.weaker_keys(&before, &after);
             if keys.is_empty() {
                 continue;
             }
             self.needs_step_up |= is_guarded(&before);
-            let kind = if is_removed { ChangeKind::Removed } else { ChangeKind::Changed };
+            let kind = match (is_new, is_removed) {
+                (_, true) => ChangeKind::Removed,
+                (true, false) => ChangeKind::Added,
+                (false, false) => ChangeKind::Changed,
+            };
             self.contracts.push(ToolChange {
                 tool: pattern.to_string(),
                 kind,
@@ -135,7 +149,7 @@ impl Weaker {
     }
 
     /// Compares the tools that servers list. Names only those of which no pattern is named already.
-    fn compare_tools(&mut self, old: &Contracts, new: &Contracts, judge: Judge, tools: &[Arc<Offered>]) {
+    fn compare_tools(&mut self, old: &Contracts, new: &Contracts, judge: Judge<'_>, tools: &[Arc<Offered>]) {
         for tool in tools {
             let of = |contracts: &Contracts| -> Vec<ToolPattern> {
                 contracts.with_patterns(&tool.name).map(|(pattern, _)| pattern.clone()).collect()
@@ -174,14 +188,15 @@ impl Rules {
     pub fn without(&self, weaker: &Weaker, old: &Self, tools: &[Arc<Offered>]) -> Result<Self, TooMany> {
         let gone = self.policies.gone_since(&old.policies);
         let policies = if gone.is_empty() { Arc::clone(&self.policies) } else { Arc::new(self.policies.with(gone)) };
-        let settings = held_settings(old.settings, self.settings);
+        let (settings, intent) = (held_settings(old.settings, self.settings), held_intent(&old.intent, &self.intent));
         let mut contracts = Arc::clone(&self.contracts);
         if !weaker.held.is_empty() {
             contracts = Arc::new(Contracts::mixed(&old.contracts, &self.contracts, |pattern, old, new| {
                 mix(weaker.held.get(pattern), old, new)
             }));
         }
-        let mixed = Self { contracts, policies, settings };
+        let channels = held_channels(old.channels, self.channels);
+        let mixed = Self { contracts, policies, settings, intent, channels };
         if mixed.contracts.iter().count() > CONTRACTS_MAX || mixed.policies.iter().count() > POLICIES_MAX {
             return Err(TooMany);
         }
@@ -212,13 +227,26 @@ fn mix(
 
 /// Compares two merged contracts of one tool or pattern.
 #[derive(Clone, Copy)]
-struct Judge {
+struct Judge<'f> {
     /// The settings in force.
     settings: ContractSettings,
-    is_category_decisive: bool,
+    /// Facts on which a policy may depend.
+    facts: &'f BTreeSet<Fact>,
 }
 
-impl Judge {
+/// A fact about a tool that is neither strict nor weak by itself. A policy can depend on it, and another value may then
+/// lift the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fact {
+    AuditEvent,
+    Category,
+    HasContract,
+    NoLevel,
+    NoOperation,
+    SideEffects,
+}
+
+impl Judge<'_> {
     fn weaker_keys(self, before: &Effective, after: &Effective) -> Vec<&'static str> {
         // Nobody can call the tool, whatever else changes.
         if after.risk() == Some(RiskLevel::Forbidden) {
@@ -235,11 +263,17 @@ impl Judge {
             |one: &Effective| one.operation.as_ref().is_none_or(|one| one.value == Variant::Destructive);
         let asks = self.settings.unclassified == Unclassified::ConfirmDestructive && !before.is_classified();
         add("operation", asks && is_destructive(before) && !is_destructive(after));
-        // A dry run at the server runs without an approval.
+        // A dry run at the server runs without an approval. A second factor is part of an approval.
         let native = after.native_dry_run();
-        add("dryRun", native.is_some() && native != before.native_dry_run() && before.may_ask());
-        let category = |one: &Effective| one.category.as_ref().map(|category| category.value.clone());
-        add("category", self.is_category_decisive && category(before) != category(after));
+        let may_ask = before.may_ask() || before.step_up.value != StepUp::Never || asks;
+        add("dryRun", native.is_some() && native != before.native_dry_run() && may_ask);
+        for (fact, key, is_changed) in changed_facts(before, after) {
+            add(key, is_changed && self.facts.contains(&fact));
+        }
+        if self.facts.contains(&Fact::HasContract) && !before.is_operators && after.is_operators {
+            // The contract waits as a whole.
+            FIELDS.iter().for_each(|field| add(field.key, true));
+        }
         keys
     }
 
@@ -253,9 +287,45 @@ impl Judge {
     }
 }
 
-/// Returns true if a policy may depend on the category of a tool.
-fn mentions_categories(old: &Rules, new: &Rules) -> bool {
-    old.policies.iter().chain(new.policies.iter()).any(|policy| policy.text.to_lowercase().contains("category"))
+/// Compares the facts that are fields of a contract. Returns each with the key of its field.
+fn changed_facts(before: &Effective, after: &Effective) -> [(Fact, &'static str, bool); 5] {
+    fn value<T>(field: Option<&Sourced<T>>) -> Option<&T> {
+        field.map(|sourced| &sourced.value)
+    }
+    let category = value(before.category.as_ref()) != value(after.category.as_ref());
+    let audit_event = value(before.audit_event.as_ref()) != value(after.audit_event.as_ref());
+    let side_effects = before.side_effects.value != after.side_effects.value;
+    [
+        (Fact::AuditEvent, "auditEvent", audit_event),
+        (Fact::Category, "category", category),
+        (Fact::NoLevel, "riskLevel", before.risk.is_none() && after.risk.is_some()),
+        (Fact::NoOperation, "operation", before.operation.is_none() && after.operation.is_some()),
+        (Fact::SideEffects, "sideEffects", side_effects),
+    ]
+}
+
+/// Parts of a policy that may forbid tools without a level, in lower case and without spaces.
+const LOW_RANKS: [&str; 6] =
+    ["unclassified", "riskrank<", "riskrank=", "riskrank!", ">resource.riskrank", "=resource.riskrank"];
+
+/// Returns the facts on which a policy may depend. Looks for words, so it may find more than there are.
+fn decisive_facts(old: &Rules, new: &Rules) -> BTreeSet<Fact> {
+    let mut facts = BTreeSet::new();
+    for policy in old.policies.iter().chain(new.policies.iter()) {
+        let text: String = policy.text.to_lowercase().split_whitespace().collect();
+        let has = |word: &str| text.contains(word);
+        let found = [
+            (Fact::AuditEvent, has("auditevent")),
+            (Fact::Category, has("category")),
+            (Fact::HasContract, has("hascontract")),
+            // A tool without a level has rank 0. `riskRank >= 3` does not depend on that.
+            (Fact::NoLevel, LOW_RANKS.iter().any(|word| has(word)) || has("riskrank") && has("unless")),
+            (Fact::NoOperation, has("operation") && has("unknown")),
+            (Fact::SideEffects, has("sideeffects")),
+        ];
+        facts.extend(found.into_iter().filter_map(|(fact, is_found)| is_found.then_some(fact)));
+    }
+    facts
 }
 
 /// Returns true for a tool that nobody may call, or only with a second factor.
@@ -286,19 +356,86 @@ fn changed_fields(keys: &[&'static str], before: &Effective, after: &Effective) 
     changes
 }
 
-fn weaker_settings(old: ContractSettings, new: ContractSettings) -> Vec<FieldChange> {
-    let held = held_settings(old, new);
-    let change = |field, before: &str, after: &str| FieldChange {
+fn weaker_settings(old: &Rules, new: &Rules) -> Vec<FieldChange> {
+    let (held, held_intent) = (held_settings(old.settings, new.settings), held_intent(&old.intent, &new.intent));
+    let held_channels = held_channels(old.channels, new.channels);
+    let (was, is) = (old.settings, new.settings);
+    let (was_intent, is_intent) = (&old.intent, &new.intent);
+    let word = |flag: bool| if flag { "true" } else { "false" };
+    let changes = [
+        (
+            held.unclassified != is.unclassified,
+            "contracts.unclassified",
+            was.unclassified.as_str(),
+            is.unclassified.as_str(),
+        ),
+        (held.weakening != is.weakening, "contracts.weakening", was.weakening.as_str(), is.weakening.as_str()),
+        (
+            held_intent.strict_server_validation != is_intent.strict_server_validation,
+            "intent_declaration.strict_server_validation",
+            word(was_intent.strict_server_validation),
+            word(is_intent.strict_server_validation),
+        ),
+        (
+            held_intent.two_key != is_intent.two_key,
+            "intent_declaration.two_key",
+            was_intent.two_key.as_str(),
+            is_intent.two_key.as_str(),
+        ),
+        (
+            held_intent.unannotated != is_intent.unannotated,
+            "intent_declaration.unannotated",
+            was_intent.unannotated.as_str(),
+            is_intent.unannotated.as_str(),
+        ),
+        (
+            held_channels.medium != new.channels.medium,
+            "approvals.channels.medium",
+            channel_word(old.channels.medium),
+            channel_word(new.channels.medium),
+        ),
+        (
+            held_channels.high != new.channels.high,
+            "approvals.channels.high",
+            channel_word(old.channels.high),
+            channel_word(new.channels.high),
+        ),
+    ];
+    let weaker = changes.into_iter().filter(|(is_weaker, ..)| *is_weaker);
+    let change = |(_, field, before, after): (bool, &'static str, &str, &str)| FieldChange {
         field,
         before: Some(before.into()),
         after: Some(after.into()),
         place: None,
     };
-    let unclassified = (held.unclassified != new.unclassified)
-        .then(|| change("contracts.unclassified", old.unclassified.as_str(), new.unclassified.as_str()));
-    let weakening = (held.weakening != new.weakening)
-        .then(|| change("contracts.weakening", old.weakening.as_str(), new.weakening.as_str()));
-    unclassified.into_iter().chain(weakening).collect()
+    weaker.map(change).collect()
+}
+
+/// As `held_settings`.
+fn held_channels(old: Channels, new: Channels) -> Channels {
+    Channels { medium: old.medium.max(new.medium), high: old.high.max(new.high) }
+}
+
+fn channel_word(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Form => "form",
+        Channel::Page => "page",
+    }
+}
+
+/// As `held_settings`. A warning refuses nothing, so `warn` is no stricter than `trust`.
+fn held_intent(old: &IntentSettings, new: &IntentSettings) -> IntentSettings {
+    IntentSettings {
+        strict_server_validation: old.strict_server_validation || new.strict_server_validation,
+        two_key: match old.two_key {
+            TwoKey::Required => TwoKey::Required,
+            TwoKey::Optional => new.two_key,
+        },
+        unannotated: match old.unannotated {
+            Unannotated::RequireWrite => Unannotated::RequireWrite,
+            Unannotated::Trust | Unannotated::Warn => new.unannotated,
+        },
+    }
 }
 
 /// Returns the stricter value of each setting.

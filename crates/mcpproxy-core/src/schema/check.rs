@@ -41,7 +41,7 @@ const STEPS_PER_PART: usize = 8;
 /// Steps that a division of decimal numbers costs.
 const DIVISION: usize = 8;
 /// Digits of long numbers that are compared in one step.
-const BYTES_PER_STEP: usize = 64;
+pub(super) const BYTES_PER_STEP: usize = 64;
 /// Maximum recursion depth. Each level takes a part of the stack.
 const FRAMES_MAX: usize = 400;
 
@@ -67,8 +67,6 @@ pub(super) struct Walker<'s, 'v> {
     whole: Option<&'v Value>,
     /// The numbers of the value that 64 bits cannot hold.
     pub(super) long: &'v LongNumbers,
-    /// The digits of all of them.
-    long_bytes: usize,
 }
 
 /// A value that is being checked, in JSON Schema terms an instance.
@@ -111,7 +109,6 @@ pub(super) fn check<'s, 'v>(
         frames: 0,
         whole: Some(value),
         long: exact.long(),
-        long_bytes: exact.long().bytes(),
     };
     let mut outcome = Outcome::default();
     walk.node(0, Instance::of(value), &mut Evaluated::default(), &mut outcome)?;
@@ -215,7 +212,6 @@ impl<'s, 'v> Walker<'s, 'v> {
             frames: self.frames,
             whole: None,
             long: self.long,
-            long_bytes: 0,
         };
         let mut outcome = Outcome::default();
         walk.node(id, Instance::of(&value), &mut Evaluated::default(), &mut outcome)?;
@@ -312,7 +308,7 @@ impl<'s, 'v> Walker<'s, 'v> {
                 equal(option.whole(), part)
             }
             (ValueCondition::Bound(bound, limit), Value::Number(_)) => {
-                self.spend((self.long_bytes + limit.long().bytes()) / BYTES_PER_STEP)?;
+                self.spend((self.long_bytes(value) + limit.long().bytes()) / BYTES_PER_STEP)?;
                 match (bound, compare(part, limit.whole())) {
                     (_, None) => false,
                     (NumberBound::Least, Some(order)) => order != Ordering::Less,
@@ -322,7 +318,7 @@ impl<'s, 'v> Walker<'s, 'v> {
                 }
             }
             (ValueCondition::MultipleOf(divisor), Value::Number(_)) => {
-                self.spend(DIVISION + self.long_bytes / BYTES_PER_STEP)?;
+                self.spend(DIVISION + self.long_bytes(value) / BYTES_PER_STEP)?;
                 is_multiple(part, divisor.whole())
             }
             (ValueCondition::Length(limit, count), Value::String(text)) => {
@@ -344,13 +340,29 @@ impl<'s, 'v> Walker<'s, 'v> {
         })
     }
 
-    fn spend_comparing(&mut self, options: &[Value], long: &LongNumbers, value: &Value) -> Result<(), OutOfSteps> {
-        if self.long_bytes > 0 || !long.is_empty() {
-            let digits = (self.long_bytes + long.bytes()) / BYTES_PER_STEP;
-            self.spend(options.len().saturating_mul(1 + digits))?;
+    /// Counts the digits of the long numbers in a part of the value. Those of other parts cost nothing: a list of a
+    /// thousand numbers would otherwise pay for all of them with each one.
+    pub(super) fn long_bytes(&self, value: &Value) -> usize {
+        if self.long.is_empty() {
+            return 0;
         }
+        match value {
+            Value::Number(number) => self.long.find(number).map_or(0, |long| long.text.len()),
+            Value::Array(items) => items.iter().map(|item| self.long_bytes(item)).sum(),
+            Value::Object(members) => members.values().map(|member| self.long_bytes(member)).sum(),
+            Value::String(_) | Value::Bool(_) | Value::Null => 0,
+        }
+    }
+
+    fn spend_comparing(&mut self, options: &[Value], long: &LongNumbers, value: &Value) -> Result<(), OutOfSteps> {
         let is_deep = |value: &&Value| value.is_array() || value.is_object();
         let deep = if is_deep(&value) { options.iter().filter(is_deep).count() } else { 0 };
+        if !self.long.is_empty() || !long.is_empty() {
+            // An array or object differs from everything else at first sight.
+            let found = if deep > 0 || value.is_number() { self.long_bytes(value) } else { 0 };
+            let digits = (found + long.bytes()) / BYTES_PER_STEP;
+            self.spend(options.len().saturating_mul(1 + digits))?;
+        }
         let each = if deep > 0 { parts(value) / 4 } else { 0 };
         self.spend(options.len() / 8 + deep.saturating_mul(each))
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::check::{CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
+use super::check::{BYTES_PER_STEP, CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
 use super::condition::{ArrayCondition, Condition, Node, NodeId, ObjectCondition, Properties, ValueCondition};
 use super::equal::key;
 use super::mismatch::{MismatchKind, Outcome, PathStep};
@@ -169,7 +169,8 @@ impl<'s, 'v> Walker<'s, 'v> {
                 }
             }
             ArrayCondition::Unique => {
-                self.spend(super::check::parts(instance.value).saturating_mul(2) + self.long.bytes() / 64)?;
+                let digits = self.long_bytes(instance.value) / BYTES_PER_STEP;
+                self.spend(super::check::parts(instance.value).saturating_mul(2) + digits)?;
                 let mut known = HashSet::with_capacity(items.len());
                 let long = self.long;
                 if !items.iter().all(|item| known.insert(key(ExactPart::new(item, long)))) {

@@ -6,7 +6,7 @@
 //!   waiting and running requests exceed four times its share gets 429 instead of a place in the queue.
 //! - **An answer** has no size before it is there. So a request waits until its agent's answers are within its share,
 //!   and counts its own without waiting when it comes. It counts until the agent has read it. What exceeds the share in
-//!   between is bounded by the slots of the servers.
+//!   between is bounded by the slots of the servers, and does not count against other agents.
 //!
 //! Why two halves? A request that is counted waits for its answer. If both used one pool, requests could fill it and
 //! wait for each other forever. Answers wait for nothing but the agent.
@@ -53,11 +53,25 @@ impl Budget {
             return Ok(None);
         }
         let amount = counted(bytes);
-        let (wanted, share) = self.requests.wanted(key);
-        if wanted.saturating_add(amount) > share.saturating_mul(WAITING_SHARES) {
-            return Err(OverLimit::Bytes);
-        }
+        self.check_wanted(key, amount)?;
         Ok(Some(self.requests.acquire(key, amount).await))
+    }
+
+    /// Counts a request that is in memory already, without waiting. A small one is not counted.
+    pub(super) fn take_request(&self, key: AgentKey, bytes: usize) -> Result<Option<Charge>, OverLimit> {
+        if bytes <= FREE_BYTES {
+            return Ok(None);
+        }
+        let amount = counted(bytes);
+        self.check_wanted(key, amount)?;
+        Ok(Some(self.requests.take(key, amount)))
+    }
+
+    /// Checks that an agent does not wait for too much. Its only request always passes, however small the memory is.
+    fn check_wanted(&self, key: AgentKey, amount: usize) -> Result<(), OverLimit> {
+        let (wanted, share) = self.requests.wanted(key);
+        let is_too_much = wanted > 0 && wanted.saturating_add(amount) > share.saturating_mul(WAITING_SHARES);
+        if is_too_much { Err(OverLimit::Bytes) } else { Ok(()) }
     }
 
     /// Waits until the answers of an agent leave room for one more, and counts a small one.
@@ -123,12 +137,24 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_in_memory_is_counted_at_once() {
+        let usage = Usages::new(256 * MIB).of("greedy");
+        let held: Vec<_> = (0..16).map(|_| usage.take_request(4 * MIB).unwrap()).collect();
+        assert_eq!(usage.take_request(4 * MIB).err(), Some(OverLimit::Bytes));
+        assert!(matches!(usage.take_request(FREE_BYTES), Ok(None)), "a small one is not counted");
+        drop(held);
+        assert!(usage.take_request(4 * MIB).is_ok());
+        let small = Usages::new(MIB).of("agent");
+        assert!(matches!(small.receive(4 * MIB).now_or_never(), Some(Ok(Some(_)))), "it is the only one");
+    }
+
+    #[test]
     fn answers_that_are_not_read_hold_up_their_own_agent_only() {
         let usages = Usages::new(256 * MIB);
         let (greedy, other) = (usages.of("greedy"), usages.of("other"));
         let mut answer = greedy.expect_answer().now_or_never().unwrap();
-        recount(&mut answer, 30 * MIB);
-        assert!(greedy.expect_answer().now_or_never().is_none(), "it has 120 of 64 MiB");
+        recount(&mut answer, 100 * MIB);
+        assert!(greedy.expect_answer().now_or_never().is_none(), "it has 400 of 64 MiB");
         assert!(other.expect_answer().now_or_never().is_some());
         recount(&mut answer, MIB);
         assert!(greedy.expect_answer().now_or_never().is_some());

@@ -56,6 +56,22 @@ impl Progress {
     }
 }
 
+/// A server request that the agent has not answered.
+struct Asking<'a>(&'a Progress);
+
+impl<'a> Asking<'a> {
+    fn begin(progress: &'a Progress) -> Self {
+        progress.open_requests.fetch_add(1, Ordering::AcqRel);
+        Self(progress)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.open_requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 pub(crate) enum Event {
     /// A whole notification, as JSON text.
     Notify(String),
@@ -194,10 +210,9 @@ impl AgentChannel {
 
     /// Sends a server's request to the agent. The server's timeout pauses until the answer.
     pub(crate) async fn ask(&self, method: &str, params: &str) -> Result<String, RpcError> {
-        self.progress.open_requests.fetch_add(1, Ordering::AcqRel);
-        let answer = self.ask_for_gateway(method, params).await;
-        self.progress.open_requests.fetch_sub(1, Ordering::AcqRel);
-        answer
+        // A guard, because a server that is disconnected no longer waits. Otherwise its call would never time out.
+        let _asking = Asking::begin(&self.progress);
+        self.ask_for_gateway(method, params).await
     }
 
     /// Sends a request of the gateway itself. No server waits for the answer.
@@ -236,5 +251,26 @@ impl LogLevel {
 
     pub(crate) fn as_str(self) -> &'static str {
         Self::ALL.into_iter().find(|(level, _)| *level == self).map_or("debug", |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::usage::Usages;
+    use super::*;
+    use futures::FutureExt as _;
+    use mcpproxy_core::Scope;
+
+    /// A server that is disconnected gives up. Its call must be able to time out again.
+    #[tokio::test]
+    async fn a_server_request_that_is_given_up_is_not_open() {
+        let agent = Arc::new(Agent { name: "anna".to_owned(), scope: Scope::everything() });
+        let usage = Usages::default().of("anna");
+        let (channel, _events) = AgentChannel::new(None, None, "{}".into(), (agent, usage), None);
+        let mut asking = Box::pin(channel.ask("elicitation/create", "{}"));
+        assert!(asking.as_mut().now_or_never().is_none());
+        assert!(channel.is_asking());
+        drop(asking);
+        assert!(!channel.is_asking());
     }
 }

@@ -105,13 +105,49 @@ impl InFlight {
 }
 
 impl Drop for InFlight {
-    /// Lets the work finish in the background.
+    /// Lets the work finish in the background. Nobody sends its answer, so the answer stops counting. Otherwise a
+    /// channel that outlives the request would keep the memory.
     fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            if self.on_drop == OnDrop::Cancel {
-                self.cancel.cancel();
-            }
-            tokio::spawn(work);
+        let progress = self.progress.take();
+        let forget = move || drop(progress.and_then(|progress| progress.take_charge(0)));
+        let Some(work) = self.work.take() else { return forget() };
+        if self.on_drop == OnDrop::Cancel {
+            self.cancel.cancel();
         }
+        tokio::spawn(async move {
+            let _unsent = work.await;
+            forget();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::AgentChannel;
+    use super::super::usage::Usages;
+    use super::*;
+    use futures::FutureExt as _;
+    use mcpproxy_core::{Agent, Scope};
+
+    /// The channel of a call can outlive it: a connection remembers the agent of its last call.
+    #[tokio::test]
+    async fn an_answer_that_nobody_sends_stops_counting() {
+        let usage = Usages::default().of("anna");
+        let agent = Arc::new(Agent { name: "anna".to_owned(), scope: Scope::everything() });
+        let (channel, events) = AgentChannel::new(None, None, "{}".into(), (agent, Arc::clone(&usage)), None);
+        let working = channel.clone();
+        let work = Box::pin(async move {
+            working.expect_answer().await;
+            working.count_answer(100 * 1024 * 1024);
+            Ok("{}".to_owned())
+        });
+        let in_flight = InFlight::new(work, events, OnDrop::Finish, CancellationToken::new(), None);
+        drop(in_flight.counted_by(channel.progress()));
+        let metrics = tokio::runtime::Handle::current().metrics();
+        while metrics.num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(usage.expect_answer().now_or_never().is_some());
+        drop(channel);
     }
 }

@@ -69,7 +69,14 @@ impl Sessions {
     pub(crate) fn open(&self, session: Session) -> Result<Arc<Session>, OverLimit> {
         let session = Arc::new(session);
         let mut open = self.table();
-        open.retain(|_, session| session.idle() < IDLE_MAX);
+        open.retain(|_, session| {
+            let is_kept = session.idle() < IDLE_MAX;
+            if !is_kept {
+                // Its stream would stay open, and count.
+                session.ended.cancel();
+            }
+            is_kept
+        });
         let own = open.values().filter(|other| other.agent == session.agent).count();
         if own >= SESSIONS_PER_AGENT {
             end_longest_idle(&mut open, &session.agent)?;

@@ -162,6 +162,11 @@ impl Usage {
         self.budget.receive(self.key, bytes).await
     }
 
+    /// Counts a request that is in memory already, without waiting.
+    pub(crate) fn take_request(&self, bytes: usize) -> Result<Option<Charge>, OverLimit> {
+        self.budget.take_request(self.key, bytes)
+    }
+
     /// Waits until the answers of this agent leave room for one more.
     pub(super) async fn expect_answer(&self) -> Charge {
         self.budget.expect_answer(self.key).await

@@ -34,7 +34,9 @@ use super::{four, handshake, links, lists};
 use crate::agents::{AgentChannel, Charge, ConnectedAgent, EndpointMode, InFlight, LogLevel, OnDrop};
 use crate::call::{self, CallRequest, Target};
 use crate::headers;
-use crate::message::{self, HEADER_MISMATCH, INVALID_PARAMS, Members, Reply, RpcError, field, member, required};
+use crate::message::{
+    self, HEADER_MISMATCH, ID_MAX_BYTES, INVALID_PARAMS, Members, Reply, RpcError, field, member, required,
+};
 use crate::protocol::Era;
 use crate::record::RequestedCall;
 use crate::state::SharedState;
@@ -87,7 +89,9 @@ pub(crate) fn begin(
     };
     let cancel = CancellationToken::new();
     let open_request = agent.session.as_ref().zip(id).map(|(session, id)| session.begin(id, cancel.clone()));
-    let progress_token = request.param("_meta").and_then(|meta| member(meta, "progressToken")).map(Arc::from);
+    let progress_token = request.param("_meta").and_then(|meta| member(meta, "progressToken"));
+    // A request with a token that is too long gets no progress.
+    let progress_token = progress_token.filter(|token| token.len() <= ID_MAX_BYTES).map(Arc::from);
     let (capabilities, session) = (Arc::clone(&agent.capabilities), agent.session.clone());
     let identity = (Arc::clone(&agent.identity), usage);
     let (channel, events) = AgentChannel::new(progress_token, agent.log_level, capabilities, identity, session);
@@ -158,7 +162,7 @@ async fn answer(
     };
     if request.method.ends_with("/list") {
         // Lists can be large, and no server limits how many are made.
-        channel.expect_answer().await;
+        expect_answer(channel, cancel).await?;
     }
     // Everything but a call is boxed: each call would move and clear the room for all of them.
     match (&*request.method, agent.era) {
@@ -209,6 +213,14 @@ async fn answer(
     }
 }
 
+/// Waits until the agent's answers leave room for one more, or the agent cancels.
+async fn expect_answer(channel: &AgentChannel, cancel: &CancellationToken) -> Result<(), RpcError> {
+    tokio::select! {
+        () = channel.expect_answer() => Ok(()),
+        () = cancel.cancelled() => relayed(Err(UpstreamError::Cancelled)).map(drop),
+    }
+}
+
 /// Calls a tool, through one of the four tools or directly.
 async fn call_tool(
     state: &Arc<SharedState>,
@@ -229,7 +241,7 @@ async fn call_tool(
                 Target::Variant { variant, parameters, fields: fields.or_else(|| members(parameters)), candidates }
             }
             (None, four::RETRIEVE) => {
-                passage.channel.expect_answer().await;
+                expect_answer(passage.channel, passage.cancel).await?;
                 return four::retrieve(state, agent, arguments);
             }
             (None, _) => {
@@ -353,6 +365,7 @@ async fn subscribe(
 ) -> Reply {
     let uri = required(params, "uri")?;
     let (server, own) = find(state, agent, agent.endpoint_mode.uri_in(&uri)).ok_or_else(|| no_resource(&uri))?;
+    let was_subscribed = agent.session.as_ref().is_some_and(|session| session.uris.contains(&uri));
     if let Some(session) = &agent.session {
         match relayed_as {
             Relayed::Unsubscribe => session.uris.remove(&uri),
@@ -363,7 +376,12 @@ async fn subscribe(
     }
     // Other agents may be subscribed too, so the server is never told to stop.
     if relayed_as == Relayed::Subscribe && server.offers().can_subscribe {
-        relayed(relay(&server, relayed_as, vec![("uri", quote(own))], None, passage).await)?;
+        let reply = relayed(relay(&server, relayed_as, vec![("uri", quote(own))], None, passage).await);
+        if let (Err(_), Some(session), false) = (&reply, &agent.session, was_subscribed) {
+            // A subscription that failed must not count.
+            session.uris.remove(&uri);
+        }
+        reply?;
     }
     Ok("{}".to_owned())
 }

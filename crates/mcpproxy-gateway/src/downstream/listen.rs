@@ -27,18 +27,16 @@ pub(crate) fn listen(
     let is_set = |key: &str| member(wanted, key) == Some("true");
     let uris: Vec<String> =
         member(wanted, "resourceSubscriptions").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
-    let granted = message::object(
-        members(wanted)
-            .unwrap_or_default()
-            .iter()
-            .filter(|(key, _)| {
-                matches!(
-                    key.as_ref(),
-                    "toolsListChanged" | "promptsListChanged" | "resourcesListChanged" | "resourceSubscriptions"
-                )
-            })
-            .map(|(key, value)| (key.as_ref(), *value)),
-    );
+    // Not the agent's own text, which may be megabytes and waits until the agent reads it.
+    let granted_uris = serde_json::json!(uris).to_string();
+    let wanted_members = members(wanted).unwrap_or_default();
+    let granted = message::object(wanted_members.iter().filter_map(|(key, value)| match key.as_ref() {
+        key @ ("toolsListChanged" | "promptsListChanged" | "resourcesListChanged") => {
+            matches!(*value, "true" | "false").then_some((key, *value))
+        }
+        "resourceSubscriptions" => Some(("resourceSubscriptions", granted_uris.as_str())),
+        _ => None,
+    }));
     let subscribed = SubscribedUris::new(&usage);
     for uri in &uris {
         subscribed.insert(uri)?;

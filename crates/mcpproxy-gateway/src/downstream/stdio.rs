@@ -15,8 +15,8 @@ use super::http::{BODY_MAX_BYTES, legacy_agent, tool_name};
 use super::revision::{self, Modern};
 use super::{four, handshake, listen};
 use crate::agents::{
-    ConnectedAgent, EndpointMode, Event, InFlight, InUse, Listener, Listeners, OnDrop, OpenRequest, OverLimit, Parked,
-    Session, Step, Topics, subject,
+    Charge, ConnectedAgent, EndpointMode, Event, InFlight, InUse, Listener, Listeners, OnDrop, OpenRequest, OverLimit,
+    Parked, Session, Step, Topics, subject,
 };
 use crate::gateway::Gateway;
 use crate::in_progress::Working;
@@ -60,7 +60,7 @@ async fn run(
     let silent = gateway.state.silent.clone();
     let writing = tokio::spawn(async move {
         let write = async {
-            while let Some(Outgoing { text, _working }) = lines.recv().await {
+            while let Some(Outgoing { text, _working, _charge }) = lines.recv().await {
                 let line = format!("{}\n", message::one_line(&text));
                 if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
                     break;
@@ -129,6 +129,8 @@ fn needs_all_servers(request: &AgentRequest) -> bool {
 struct Outgoing {
     text: String,
     _working: Working,
+    /// Memory of a large answer.
+    _charge: Option<Charge>,
 }
 
 struct Line {
@@ -156,7 +158,8 @@ impl Line {
             Ok(Message::Request { id, method, params }) => {
                 let read = AgentRequest::new(&method, params).and_then(|request| {
                     let modern = revision::of_line(&request.params())?;
-                    Ok((request, modern))
+                    let charge = self.gateway.state.usages.of(&self.agent.name).take_request(bytes.len())?;
+                    Ok((request.charged(charge), modern))
                 });
                 match read {
                     Err(error) => self.reject(Some(id), error).await,
@@ -266,8 +269,8 @@ impl Line {
                         (None, None) => {}
                     },
                     Step::Done(reply) => {
-                        let _charge = in_flight.take_charge(&reply);
-                        return line.say(message::response(&id, &reply)).await;
+                        let charge = in_flight.take_charge(&reply);
+                        return line.say_held(message::response(&id, &reply), charge).await;
                     }
                 }
             }
@@ -297,7 +300,7 @@ impl Line {
             let _in_use = in_use;
             while let Some(text) = receive.recv().await {
                 let Some(out) = out.upgrade() else { return };
-                let _gone = out.send(Outgoing { text, _working: in_progress.begin() }).await;
+                let _gone = out.send(Outgoing { text, _working: in_progress.begin(), _charge: None }).await;
             }
         });
     }
@@ -307,7 +310,12 @@ impl Line {
     }
 
     async fn say(&self, text: String) {
-        let outgoing = Outgoing { text, _working: self.gateway.state.in_progress.begin() };
+        self.say_held(text, None).await;
+    }
+
+    /// Sends a message that counts for the agent until it is written.
+    async fn say_held(&self, text: String, charge: Option<Charge>) {
+        let outgoing = Outgoing { text, _working: self.gateway.state.in_progress.begin(), _charge: charge };
         let _gone = self.out.send(outgoing).await;
     }
 

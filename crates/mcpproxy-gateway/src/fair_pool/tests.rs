@@ -35,7 +35,7 @@ fn take(pool: &FairPool<u8>, key: u8, amount: usize) -> Ticket<u8> {
 /// Asserts that nothing is left in the pool.
 fn check_empty(pool: &FairPool<u8>) {
     let state = pool.state();
-    assert_eq!((state.held, state.waiting, state.keys.len()), (0, 0, 0));
+    assert_eq!((state.held, state.held_in_shares, state.waiting, state.keys.len()), (0, 0, 0, 0));
 }
 
 const A: u8 = 1;
@@ -172,19 +172,24 @@ fn units_of_a_caller_that_gives_up_as_they_are_granted_are_not_lost() {
 }
 
 #[test]
-fn an_amount_that_grows_does_not_wait_and_others_do() {
+fn an_amount_that_grows_does_not_wait_and_holds_up_its_own_key_only() {
     let pool = FairPool::new(10, 5);
     let mut ticket = take(&pool, A, 1);
     ticket.set(20);
     let more = pool.take(A, 1);
     assert_eq!(pool.held(), 21);
-    let mut other = ask(&pool, B, 1);
-    assert_eq!((pool.wanted(A), pool.wanted(B), pool.wanted(C)), ((21, 5), (1, 5), (0, 5)));
-    ticket.set(9);
-    assert!(served(&mut other).is_none(), "ten of ten are held");
+    let mut own = ask(&pool, A, 1);
+    // For others, A holds its share and no more.
+    let other = take(&pool, B, 5);
+    assert_eq!((pool.wanted(A), pool.wanted(B), pool.wanted(C)), ((22, 5), (5, 5), (0, 5)));
+    let mut third = ask(&pool, C, 1);
+    ticket.set(4);
+    assert!(served(&mut own).is_none() && served(&mut third).is_none(), "ten of ten are held");
     drop(more);
-    let other = served(&mut other).unwrap();
-    drop((ticket, other));
+    let third = served(&mut third).unwrap();
+    assert!(served(&mut own).is_none());
+    drop(other);
+    drop((served(&mut own).unwrap(), ticket, third));
     check_empty(&pool);
 }
 
@@ -259,6 +264,7 @@ fn any_order_of_steps_stays_within_the_limits() {
         let state = pool.state();
         assert!(state.held <= 12);
         assert_eq!(state.held, state.keys.values().map(|row| row.held).sum::<usize>());
+        assert_eq!(state.held_in_shares, state.held, "nobody exceeds the share");
         assert_eq!(state.waiting, state.keys.values().map(|row| row.waiting.len()).sum::<usize>());
         assert!(state.keys.values().all(|row| row.held <= 8 && (row.held > 0 || !row.waiting.is_empty())));
         let blocked = |row: &Row| row.waiting.front().is_none_or(|first| row.held + first.amount > 8);

@@ -26,6 +26,9 @@ const MIB_PER_SECOND: u32 = 4;
 /// Requests of a server that are not answered yet.
 const REQUESTS_MAX: usize = 100;
 const REQUESTS_MAX_MIB: usize = 16;
+/// Cancellations that a server has not read yet. Agents can cancel faster than a busy server reads. Further ones are
+/// not sent, and the server finishes those calls for nothing.
+pub(super) const CANCELLATIONS_MAX: usize = 256;
 /// Largest notification that the gateway passes on. Messages wait for a slow agent, so each has a limit.
 pub(super) const PASSED_ON_MAX_BYTES: usize = 64 * 1024;
 

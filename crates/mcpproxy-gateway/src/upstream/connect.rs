@@ -61,6 +61,12 @@ pub(crate) async fn reach(
             (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
         }
     };
+    // Ends the link if the handshake fails or takes too long. Otherwise an event stream would be read for as long as
+    // its server keeps it open.
+    let unfinished = match &link {
+        Link::Duplex(line) => line.ended.clone().drop_guard(),
+        Link::Http(link) => link.ended.clone().drop_guard(),
+    };
     let shaken = match &settings.transport {
         // The SSE transport is older than `server/discover`.
         TransportSettings::Sse { .. } => initialize(link).await,
@@ -70,7 +76,10 @@ pub(crate) async fn reach(
         | TransportSettings::Misconfigured { .. } => shake_hands(link).await,
     };
     match (shaken, process) {
-        (Ok(connection), process) => Ok(Reached { connection, process, notices }),
+        (Ok(connection), process) => {
+            let _stays_open = unfinished.disarm();
+            Ok(Reached { connection, process, notices })
+        }
         (Err(error), None) => Err(error),
         (Err(error), Some(mut process)) => {
             let error = process.explained(error).await;

@@ -16,7 +16,11 @@ use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +35,15 @@ const REAP_PAUSE: Duration = Duration::from_secs(1);
 /// Processes that the gateway started as servers and waits for. One for each running server.
 static LEADERS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
+/// Children that this process had before it started a server. A script may start one and then `exec` the gateway.
+static STRANGERS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
 fn leaders() -> MutexGuard<'static, BTreeSet<i32>> {
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn strangers() -> MutexGuard<'static, BTreeSet<i32>> {
+    STRANGERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run of a server process, with all its descendants.
@@ -64,10 +75,11 @@ impl Run {
             let wanted = entry.clone();
             let found = tokio::task::spawn_blocking(move || marked(wanted.as_bytes())).await.unwrap_or_default();
             for pid in &found {
-                kill(*pid);
+                kill_marked(*pid, entry.as_bytes());
             }
             killed.extend(found.iter().copied());
-            killed.retain(|pid| !is_collected(*pid));
+            // The number of a process that is gone may belong to the leader of another server by now.
+            killed.retain(|pid| !leaders().contains(pid) && !is_collected(*pid));
             if found.is_empty() && killed.is_empty() {
                 return;
             }
@@ -85,8 +97,10 @@ impl Drop for Run {
     }
 }
 
-/// Makes orphans children of this process. Without that, only process groups end.
+/// Makes orphans children of this process. Without that, only process groups end. Must run before the first server
+/// starts.
 pub(crate) fn adopt_orphans() {
+    strangers().extend(children(State::Alive));
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         tracing::debug!(%error, "could not become a subreaper");
@@ -111,16 +125,17 @@ pub(crate) async fn reap(stopping: CancellationToken) {
         let zombies = tokio::task::spawn_blocking(|| children(State::Zombie)).await.unwrap_or_default();
         for pid in zombies.intersection(&seen) {
             is_collected(*pid);
+            strangers().remove(pid);
         }
         seen = zombies;
     }
 }
 
-/// Kills all children of this process that no server run knows, such as orphans that removed their mark. Only for a
-/// process that is about to exit.
+/// Kills all children of this process that no server run knows, such as orphans that removed their mark. Children from
+/// before the first server stay. Only for a process that is about to exit.
 pub fn end_orphans() {
     for _ in 0..ROUNDS_MAX {
-        let orphans = children(State::Alive);
+        let orphans: BTreeSet<i32> = children(State::Alive).difference(&strangers()).copied().collect();
         if orphans.is_empty() {
             return;
         }
@@ -154,17 +169,42 @@ fn children(wanted: State) -> BTreeSet<i32> {
 
 /// Returns the living processes whose environment has this entry, except the leaders of servers.
 fn marked(entry: &[u8]) -> BTreeSet<i32> {
-    let fits = |pid: &i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|found| found == entry)
-    };
-    let all: BTreeSet<i32> = processes().filter(fits).collect();
+    let all: BTreeSet<i32> = processes().filter(|pid| has_entry(*pid, entry)).collect();
     all.difference(&leaders()).copied().collect()
+}
+
+fn has_entry(pid: i32, entry: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|found| found == entry)
 }
 
 fn processes() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Kills a process that was found by this entry, if it still has it. Since then the process may have exited, and its
+/// number may belong to another one. A descriptor always means the same process.
+#[cfg(target_os = "linux")]
+fn kill_marked(pid: i32, entry: &[u8]) {
+    let Some(number) = Pid::from_raw(pid) else { return };
+    let opened = pidfd_open(number, PidfdFlags::empty());
+    if !has_entry(pid, entry) {
+        return;
+    }
+    match opened {
+        Ok(process) => {
+            let _gone = pidfd_send_signal(process, Signal::KILL);
+        }
+        Err(Errno::SRCH) => {}
+        // An old kernel, or a sandbox without descriptors of processes.
+        Err(_) => kill(pid),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kill_marked(pid: i32, _entry: &[u8]) {
+    kill(pid);
 }
 
 fn kill(pid: i32) {

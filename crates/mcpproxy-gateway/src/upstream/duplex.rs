@@ -7,11 +7,11 @@ use std::time::Instant;
 use mcpproxy_core::json::string_value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::Notice;
-use super::allowance::{Allowance, PASSED_ON_MAX_BYTES};
+use super::allowance::{Allowance, CANCELLATIONS_MAX, PASSED_ON_MAX_BYTES};
 use super::error::UpstreamError;
 use super::notices::Notices;
 use super::pending::{Answered, Belongs, Pending};
@@ -24,6 +24,7 @@ pub(crate) struct Duplex {
     next_id: AtomicU64,
     notices: Arc<Notices>,
     allowance: Arc<Allowance>,
+    cancellations: Arc<Semaphore>,
     /// Cancelled when the line is down.
     pub(crate) ended: CancellationToken,
 }
@@ -39,7 +40,8 @@ impl Duplex {
     pub(crate) fn new(outlet: Outlet, notices: Arc<Notices>) -> Arc<Self> {
         let (pending, ended) = (Pending::default(), CancellationToken::new());
         let allowance = Allowance::new(Instant::now());
-        Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, allowance, ended })
+        let cancellations = Arc::new(Semaphore::new(CANCELLATIONS_MAX));
+        Arc::new(Self { outlet, pending, next_id: AtomicU64::new(1), notices, allowance, cancellations, ended })
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -320,9 +322,14 @@ impl Drop for Abandon {
         if let Some(line) = self.line.take() {
             let id = self.id;
             line.pending.forget(id);
+            let Ok(waiting) = Arc::clone(&line.cancellations).try_acquire_owned() else { return };
             tokio::spawn(async move {
+                let _waiting = waiting;
                 let params = format!("{{\"requestId\":{id},\"reason\":\"the agent no longer waits for the result\"}}");
-                let _down = line.send(message::notification("notifications/cancelled", &params)).await;
+                tokio::select! {
+                    _down = line.send(message::notification("notifications/cancelled", &params)) => {}
+                    () = line.ended.cancelled() => {}
+                }
             });
         }
     }

@@ -38,6 +38,9 @@ pub(crate) enum UpstreamError {
     Misconfigured(String),
     #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
+    /// Answers that agents have not read used all memory until the call timed out. Nothing was sent.
+    #[error("no memory was free for the answer, because earlier answers have not been read")]
+    NoMemory,
     /// The connection had ended before the request was written, so the server never saw it.
     #[error("the connection was lost before the request was sent")]
     Unsent,
@@ -55,6 +58,7 @@ impl UpstreamError {
             Self::Protocol(_) => ErrorCode::UpstreamProtocolError,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::Busy(_) => ErrorCode::UpstreamBusy,
+            Self::NoMemory => ErrorCode::AgentLimit,
             Self::Spawn { .. }
             | Self::Exited(_)
             | Self::Closed
@@ -77,6 +81,7 @@ impl UpstreamError {
         match self {
             Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Excess(_) => self.to_string(),
             Self::Busy(_) => format!("{self}. Try again later"),
+            Self::NoMemory => format!("{self}. Read them, then try again"),
             Self::Protocol(_) => "the server violated the MCP protocol".to_owned(),
             // No "try again" here: the server may have run the call.
             Self::Exited(_) | Self::Closed | Self::Http(_) => {
@@ -114,7 +119,8 @@ impl UpstreamError {
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Misconfigured(_)
-            | Self::Busy(_) => false,
+            | Self::Busy(_)
+            | Self::NoMemory => false,
         }
     }
 }

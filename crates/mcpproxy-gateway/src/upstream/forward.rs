@@ -6,8 +6,9 @@
 //!
 //! Both share [`bounded`], which keeps a server within its limits:
 //!
-//! 1. It waits for a slot (`max_concurrent_calls`), which agents share fairly (`fair_pool.rs`). Without a slot nothing is sent, so running out of time here is
-//!    `upstream_busy`, and the agent may safely retry.
+//! 1. It waits for memory for the answer (`agents/budget.rs`), and then for a slot (`max_concurrent_calls`). Agents
+//!    share both fairly (`fair_pool.rs`). Without a slot nothing is sent, so running out of time here is
+//!    `upstream_busy` or `agent_limit`, and the agent may safely retry.
 //! 2. It sends the request and waits for at most `call_timeout`. From here on a timeout means that the outcome is
 //!    unknown. The clock pauses while the agent's user answers a request of the server.
 //! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once. The
@@ -131,9 +132,10 @@ struct Subject<'a> {
 /// Sends within the limits of the server: concurrent calls, time, and until the agent cancels.
 async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
     let limit = server.settings.call_timeout;
-    let has_slot = AtomicBool::new(false);
+    let (has_memory, has_slot) = (AtomicBool::new(false), AtomicBool::new(false));
     let sent = async {
         passage.channel.expect_answer().await;
+        has_memory.store(true, Ordering::Relaxed);
         let _slot = server.slots.acquire(passage.channel.key(), 1).await;
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
@@ -168,7 +170,10 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
             Err(_) if passage.channel.is_asking() => {}
             // Without a slot nothing was sent. With one, the server may have run the call.
             Err(_) if has_slot.load(Ordering::Relaxed) => return Err(UpstreamError::Timeout(limit)),
-            Err(_) => return Err(UpstreamError::Busy(server.settings.max_concurrent_calls)),
+            Err(_) if has_memory.load(Ordering::Relaxed) => {
+                return Err(UpstreamError::Busy(server.settings.max_concurrent_calls));
+            }
+            Err(_) => return Err(UpstreamError::NoMemory),
         }
     }
 }

@@ -25,11 +25,12 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mcpproxy_core::settings::Secret;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::Notice;
-use super::allowance::{Allowance, Excess};
+use super::allowance::{Allowance, CANCELLATIONS_MAX, Excess};
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
@@ -46,6 +47,8 @@ const EVENT_STREAM: &str = "text/event-stream";
 const RESUMES_MAX: usize = 5;
 const RESUME_WAIT: Duration = Duration::from_millis(1000);
 const RESUME_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Shortest pause before the standing stream is opened again.
+const RESUME_WAIT_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) struct HttpLink {
     client: Arc<Client>,
@@ -61,6 +64,7 @@ pub(crate) struct HttpLink {
     open_calls: OpenCalls,
     lost_session: AtomicBool,
     allowance: Arc<Allowance>,
+    cancellations: Arc<Semaphore>,
     /// The limit that the server exceeded, if that ended the link.
     excess: OnceLock<Excess>,
     pub(crate) ended: CancellationToken,
@@ -89,6 +93,7 @@ impl HttpLink {
             open_calls: OpenCalls::default(),
             lost_session: AtomicBool::new(false),
             allowance: Allowance::new(Instant::now()),
+            cancellations: Arc::new(Semaphore::new(CANCELLATIONS_MAX)),
             excess: OnceLock::new(),
             ended: CancellationToken::new(),
         }))
@@ -303,8 +308,15 @@ impl HttpLink {
         if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
     }
 
-    /// Follows the server's standing stream until it ends for good. Many servers have none.
+    /// Follows the server's standing stream until it ends for good, or the link does. Many servers have none.
     pub(crate) async fn stand(self: Arc<Self>) {
+        tokio::select! {
+            () = self.follow_standing() => {}
+            () = self.ended.cancelled() => {}
+        }
+    }
+
+    async fn follow_standing(self: &Arc<Self>) {
         let mut last_event: Option<String> = None;
         while let Ok(stream) = self.listen(last_event.as_deref()).await {
             let mut events = EventReader::new(stream.boxed(), self.limit);
@@ -327,7 +339,8 @@ impl HttpLink {
                     return;
                 }
             }
-            tokio::time::sleep(wait).await;
+            // Otherwise a server that sets `retry: 0` and closes each stream would keep a core busy.
+            tokio::time::sleep(wait.max(RESUME_WAIT_MIN)).await;
         }
     }
 
@@ -395,8 +408,13 @@ impl Drop for Abandon {
             link.open_calls.end(self.id);
             let params =
                 format!("{{\"requestId\":{},\"reason\":\"the agent no longer waits for the result\"}}", self.id);
+            let Ok(waiting) = Arc::clone(&link.cancellations).try_acquire_owned() else { return };
             tokio::spawn(async move {
-                let _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()).await;
+                let _waiting = waiting;
+                tokio::select! {
+                    _lost = link.send(message::notification("notifications/cancelled", &params), Vec::new()) => {}
+                    () = link.ended.cancelled() => {}
+                }
             });
         }
     }

@@ -178,19 +178,7 @@ impl Server {
         let mut attempts = self.attempts.subscribe();
         let ended = async {
             loop {
-                let name = self.state.lock().unwrap_or_else(PoisonError::into_inner).name;
-                if self.live_connection().is_some() {
-                    return;
-                }
-                match name {
-                    StateName::Disabled | StateName::Misconfigured => return,
-                    StateName::Waiting if !self.may_retry(Instant::now()) => return,
-                    StateName::Waiting => self.wanted.notify_one(),
-                    // The first attempt has a wait of its own, in `SharedState::snapshot_for`.
-                    StateName::Connecting | StateName::Ready if !self.was_tried() => return,
-                    StateName::Connecting | StateName::Ready => {}
-                }
-                if attempts.changed().await.is_err() {
+                if self.live_connection().is_some() || !self.is_worth_waiting() || attempts.changed().await.is_err() {
                     return;
                 }
             }
@@ -201,6 +189,22 @@ impl Server {
             () = self.stop.cancelled() => {}
         }
         self.live_connection()
+    }
+
+    /// Returns true if an attempt to connect runs, or begins now because of this call.
+    fn is_worth_waiting(&self) -> bool {
+        // Locked to the end, so that an attempt that begins meanwhile is not taken for one that has failed.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.name {
+            StateName::Disabled | StateName::Misconfigured => false,
+            StateName::Waiting if self.may_retry(Instant::now()) => {
+                self.wanted.notify_one();
+                true
+            }
+            StateName::Waiting => false,
+            // The first attempt has a wait of its own, in `SharedState::snapshot_for`.
+            StateName::Connecting | StateName::Ready => self.was_tried(),
+        }
     }
 
     fn may_retry(&self, now: Instant) -> bool {
@@ -255,10 +259,10 @@ impl Server {
 
     /// Sets the state to connecting. The reason of the last failure stays visible.
     pub(super) fn set_connecting(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *self.attempted_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         // This attempt is the one that calls asked for.
         let _asked_before = self.wanted.notified().now_or_never();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.name = StateName::Connecting;
         state.pid = None;
     }

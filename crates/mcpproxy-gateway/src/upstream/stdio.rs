@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::settings::Secret;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -140,10 +141,17 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         let group = self.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
+        if let Some(group) = group.filter(|leader| !self.is_reused(*leader)) {
             // Fails if the group is already gone, which is fine.
             let _gone = kill_process_group(group, signal);
         }
+    }
+
+    /// Returns true if another process has the id of the leader. The kernel does not reuse an id while a process group
+    /// with that id exists, so then the group is gone.
+    fn is_reused(&self, leader: Pid) -> bool {
+        // Until somebody has waited for the leader, the id is its own, even if it has exited.
+        self.child.id().is_none() && test_kill_process(leader) != Err(Errno::SRCH)
     }
 
     /// Adds the exit status, and the line of standard error that explains it, to the error of a lost connection.

@@ -163,8 +163,11 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
         () = server.stop.cancelled() => End::Stop,
         () = server.restart.notified() => End::Restart,
     };
-    if let Link::Http(link) = &connection.link {
-        link.close().await;
+    match &connection.link {
+        Link::Http(link) => link.close().await,
+        // Ends the event stream, which the server may keep open. A process is stopped below.
+        Link::Duplex(line) if process.is_none() => line.close().await,
+        Link::Duplex(_) => {}
     }
     match process {
         None => end,

@@ -40,7 +40,7 @@ const CLEANED_ROWS: usize = 100;
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470115)";
 const READING: &str = "look up failed attempts to sign in";
 const CHANGING: &str = "count failed attempts to sign in";
-const FIND: &str = "SELECT subject, since_ms, failures FROM attempts WHERE subject = $1 OR subject = $2";
+const FIND: &str = "SELECT subject, since_ms, failures FROM attempts WHERE subject IN ($1, $2)";
 
 /// An attempt to prove an identity.
 #[derive(Clone, Copy)]

@@ -134,10 +134,10 @@ impl Check {
     }
 }
 
-/// Reads `checkpoint.txt`, if it exists.
+/// Reads `checkpoint.txt`, if it exists. Bytes that are no text do not matter: no signature fits them.
 fn read_note(path: &Path) -> Result<Option<String>, StoreError> {
-    match std::fs::read_to_string(path) {
-        Ok(note) => Ok(Some(note)),
+    match std::fs::read(path) {
+        Ok(note) => Ok(Some(String::from_utf8_lossy(&note).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StoreError::Open { path: path.to_owned(), source: Arc::new(source) }),
     }

@@ -72,15 +72,26 @@ impl AppState {
     ) -> Result<PasswordCheck, StoreError> {
         let store = &self.web.store;
         let too_many = |wait_ms| Ok(PasswordCheck::Refused(LoginError::TooMany { wait_ms }));
-        let pace = match store.check_attempt(attempt, self.now_ms()).await? {
-            Admission::Admitted(pace) => pace,
-            Admission::TooMany { wait_ms } => return too_many(wait_ms),
-        };
-        // Entered before the attempt is counted: a user who stops waiting has made no mistake.
-        let Some(_turn) = self.auth.slow_lane.enter(pace).await else { return too_many(LANE_WAIT_MS) };
-        let pace = match store.count_attempt(attempt, self.now_ms()).await? {
-            Admission::Admitted(pace) => pace,
-            Admission::TooMany { wait_ms } => return too_many(wait_ms),
+        let mut turn = None;
+        let pace = loop {
+            let alone = self.auth.slow_lane.count_alone().await;
+            match store.check_attempt(attempt, self.now_ms()).await? {
+                Admission::TooMany { wait_ms } => return too_many(wait_ms),
+                Admission::Admitted(Pace::Slow) if turn.is_none() => {
+                    drop(alone);
+                    // Entered before the attempt is counted: a user who stops waiting has made no mistake.
+                    turn = self.auth.slow_lane.enter(Pace::Slow).await;
+                    if turn.is_none() {
+                        return too_many(LANE_WAIT_MS);
+                    }
+                }
+                Admission::Admitted(Pace::Normal | Pace::Slow) => {
+                    match store.count_attempt(attempt, self.now_ms()).await? {
+                        Admission::Admitted(pace) => break pace,
+                        Admission::TooMany { wait_ms } => return too_many(wait_ms),
+                    }
+                }
+            }
         };
         let user = store.find_user(attempt.name()).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());

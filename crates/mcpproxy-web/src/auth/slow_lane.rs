@@ -3,6 +3,10 @@
 //! Checking a password takes a core for a moment. Without the lane, an address that tries many names would occupy both
 //! places for hashing (`password.rs`), and users at other addresses would wait behind it. A user at the same address waits
 //! for their turn, and then signs in.
+//!
+//! Attempts are also *counted* one after the other, whatever their address. Otherwise a thousand parallel attempts would
+//! all be checked before the first one is counted, and none of them would enter the lane. Each would also open a
+//! connection to the database, and PostgreSQL allows a hundred by default.
 
 use mcpproxy_store::Pace;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -13,6 +17,7 @@ const LINE_MAX: usize = 256;
 pub(crate) struct SlowLane {
     line: Semaphore,
     turn: Semaphore,
+    counting: Semaphore,
 }
 
 /// The right to make one attempt. Dropping it lets the next one in.
@@ -22,11 +27,16 @@ pub(crate) struct Turn<'a> {
 
 impl Default for SlowLane {
     fn default() -> Self {
-        Self { line: Semaphore::new(LINE_MAX), turn: Semaphore::new(1) }
+        Self { line: Semaphore::new(LINE_MAX), turn: Semaphore::new(1), counting: Semaphore::new(1) }
     }
 }
 
 impl SlowLane {
+    /// Waits until no other attempt is being counted. Nobody waits for a turn meanwhile, so this cannot deadlock.
+    pub(crate) async fn count_alone(&self) -> Option<SemaphorePermit<'_>> {
+        self.counting.acquire().await.ok()
+    }
+
     /// Waits for a turn. Returns `None` if too many wait already.
     pub(crate) async fn enter(&self, pace: Pace) -> Option<Turn<'_>> {
         let permit = match pace {
@@ -53,6 +63,16 @@ mod tests {
         let mut second = Box::pin(lane.enter(Pace::Slow));
         assert!(second.as_mut().now_or_never().is_none());
         assert!(lane.enter(Pace::Normal).now_or_never().flatten().is_some(), "others do not wait");
+        drop(first);
+        assert!(second.await.is_some());
+    }
+
+    #[tokio::test]
+    async fn attempts_are_counted_alone() {
+        let lane = SlowLane::default();
+        let first = lane.count_alone().await;
+        let mut second = Box::pin(lane.count_alone());
+        assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         assert!(second.await.is_some());
     }

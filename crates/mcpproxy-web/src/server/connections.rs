@@ -10,6 +10,10 @@
 //! A flood of half requests thus replaces itself. Next come connections that are idle between two requests, which HTTP
 //! clients open again by themselves. A connection whose request is complete is never replaced.
 //!
+//! The request of a new connection is still under way, so a connection comes last in its first moments. Otherwise an
+//! attacker could fill the table with idle connections that got an answer once, and every new connection would be replaced
+//! before its request arrives.
+//!
 //! If all connections are busy, a new one waits in the queue of the operating system. If all connections of one peer are,
 //! its next one is closed.
 
@@ -28,6 +32,8 @@ const OTHER_FILES: u64 = 256;
 /// Limits the memory of connections, however many files may be open.
 const CONNECTIONS_MAX: u64 = 4096;
 const CONNECTIONS_MIN: u64 = 16;
+/// The time in which the first request of a new connection should arrive.
+const NEW_MS: u64 = 250;
 /// Pause before another attempt to make room, while all connections are busy.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -83,10 +89,20 @@ pub(super) struct Connection {
     _slot: Slot,
 }
 
+/// Reasons to keep a waiting connection. The least one comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    NeverUseful,
+    WasUseful,
+    New,
+}
+
 /// The state of a connection, as far as replacing it is concerned. A connection has at most one request at a time.
 pub(super) struct Activity {
     /// True from the last byte of a request to the last byte of its answer.
     is_busy: AtomicBool,
+    /// True if any request was answered, so that the connection is not new.
+    was_answered: AtomicBool,
     /// True if any request succeeded.
     was_useful: AtomicBool,
     /// The start of the current state, in milliseconds after `began`.
@@ -100,8 +116,12 @@ pub(super) struct Activity {
 
 impl Connections {
     pub(super) fn new(limits: ConnectionLimits) -> Arc<Self> {
+        Self::since(limits, Instant::now())
+    }
+
+    fn since(limits: ConnectionLimits, began: Instant) -> Arc<Self> {
         let slots = Arc::new(Semaphore::new(limits.total));
-        Arc::new(Self { limits, slots, open: Mutex::default(), began: Instant::now() })
+        Arc::new(Self { limits, slots, open: Mutex::default(), began })
     }
 
     /// Waits for room, and replaces a waiting connection if there is none.
@@ -137,12 +157,16 @@ impl Connections {
     /// Closes the waiting connection that is most likely useless. Returns false if there is none.
     pub(super) fn close_one(&self, of: Option<Peer>) -> bool {
         let table = self.table();
-        let rows = table.rows.values().filter(|row| of.is_none_or(|peer| peer == row.peer));
-        let waiting = rows.filter(|row| !row.close.is_cancelled() && !row.activity.is_busy.load(Ordering::Relaxed));
-        let worst = waiting.min_by_key(|row| {
-            (row.activity.was_useful.load(Ordering::Relaxed), row.activity.since_ms.load(Ordering::Relaxed))
+        let now_ms = millis(self.began.elapsed());
+        let rows = table.rows.iter().filter(|(_, row)| of.is_none_or(|peer| peer == row.peer));
+        let waiting =
+            rows.filter(|(_, row)| !row.close.is_cancelled() && !row.activity.is_busy.load(Ordering::Relaxed));
+        // Ids grow, so that of two connections of the same millisecond the older one is closed.
+        let worst = waiting.min_by_key(|(id, row)| {
+            let since_ms = row.activity.since_ms.load(Ordering::Relaxed);
+            (row.activity.worth(since_ms, now_ms), since_ms, **id)
         });
-        worst.inspect(|row| row.close.cancel()).is_some()
+        worst.inspect(|(_, row)| row.close.cancel()).is_some()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -160,6 +184,7 @@ impl Activity {
     pub(super) fn new(began: Instant) -> Self {
         let activity = Self {
             is_busy: AtomicBool::new(false),
+            was_answered: AtomicBool::new(false),
             was_useful: AtomicBool::new(false),
             since_ms: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
@@ -202,14 +227,29 @@ impl Activity {
     }
 
     pub(super) fn answer_ends(&self) {
+        self.was_answered.store(true, Ordering::Relaxed);
         self.touch();
         self.is_busy.store(false, Ordering::Relaxed);
     }
 
-    fn touch(&self) {
-        let since_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.since_ms.store(since_ms, Ordering::Relaxed);
+    fn worth(&self, since_ms: u64, now_ms: u64) -> Worth {
+        let is_young = now_ms.saturating_sub(since_ms) < NEW_MS;
+        if self.was_useful.load(Ordering::Relaxed) {
+            Worth::WasUseful
+        } else if is_young && !self.was_answered.load(Ordering::Relaxed) {
+            Worth::New
+        } else {
+            Worth::NeverUseful
+        }
     }
+
+    fn touch(&self) {
+        self.since_ms.store(millis(self.began.elapsed()), Ordering::Relaxed);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -247,9 +287,15 @@ mod tests {
         check(u64::MAX, 4096, 2048);
     }
 
+    /// Connections that wait for much longer than new ones do.
+    fn long_ago(total: usize, of_one_peer: usize) -> Arc<Connections> {
+        let began = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        Connections::since(ConnectionLimits { total, of_one_peer }, began)
+    }
+
     #[tokio::test]
     async fn the_least_useful_connection_is_replaced() {
-        let connections = Connections::new(ConnectionLimits { total: 4, of_one_peer: 4 });
+        let connections = long_ago(4, 4);
         let (busy, idle) = (open(&connections, 1, 0).await, open(&connections, 2, 1).await);
         let (older, newer) = (open(&connections, 3, 2).await, open(&connections, 4, 3).await);
         busy.activity.request_is_complete();
@@ -260,6 +306,23 @@ mod tests {
             assert_eq!(closed(&all), expected);
         }
         assert!(!connections.close_one(None), "a busy connection stays");
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_has_time_for_its_request() {
+        let connections = long_ago(4, 4);
+        let (half, idle) = (open(&connections, 1, 0).await, open(&connections, 2, 1).await);
+        let slot = connections.slot().await;
+        let new = connections.add(peer(3), slot).unwrap();
+        idle.activity.was_useful();
+        for expected in [[true, false, false], [true, true, false], [true, true, true]] {
+            assert!(connections.close_one(None));
+            assert_eq!(closed(&[&half, &idle, &new]), expected);
+        }
+        let (now_ms, activity) = (0, Activity::new(Instant::now()));
+        assert_eq!(activity.worth(now_ms, now_ms), Worth::New);
+        activity.answer_ends();
+        assert_eq!(activity.worth(now_ms, now_ms), Worth::NeverUseful, "after a refusal");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use mcpproxy_core::Digest;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::policy::Policies;
-use mcpproxy_core::settings::ContractSettings;
+use mcpproxy_core::settings::{Channel, Settings};
 
 use super::folder::{CONTRACTS, POLICIES, Texts};
 
@@ -42,10 +42,24 @@ impl OperatorTexts {
         Some((contracts, policies))
     }
 
-    /// Hashes the files and the settings about contracts. Each text is preceded by its length, so that different files
-    /// never give the same bytes.
-    pub(crate) fn digest(&self, settings: ContractSettings) -> String {
-        let mut bytes = format!("{} {}\n", settings.unclassified.as_str(), settings.weakening.as_str()).into_bytes();
+    /// Hashes the files, and the settings that can wait for a user. Each text is preceded by its length, so that
+    /// different files never give the same bytes.
+    pub(crate) fn digest(&self, settings: &Settings) -> String {
+        let Settings { contracts, intent, approvals, .. } = settings;
+        let channel = |channel| match channel {
+            Channel::Form => "form",
+            Channel::Page => "page",
+        };
+        let words = [
+            contracts.unclassified.as_str(),
+            contracts.weakening.as_str(),
+            intent.two_key.as_str(),
+            intent.unannotated.as_str(),
+            if intent.strict_server_validation { "strict" } else { "lenient" },
+            channel(approvals.channels.medium),
+            channel(approvals.channels.high),
+        ];
+        let mut bytes = format!("{}\n", words.join(" ")).into_bytes();
         for part in self.all.iter().flat_map(|(name, text)| [name, text]) {
             bytes.extend(part.len().to_be_bytes());
             bytes.extend(part.as_bytes());
@@ -56,16 +70,20 @@ impl OperatorTexts {
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::settings::IntentSettings;
+
     use super::*;
 
     #[test]
     fn every_byte_counts() {
         let texts = |name: &str, text: &str| OperatorTexts::new(vec![(name.to_owned(), text.to_owned())], Vec::new());
-        let digest = |texts: &OperatorTexts| texts.digest(ContractSettings::default());
+        let digest = |texts: &OperatorTexts| texts.digest(&Settings::default());
         let one = texts("contracts/a.yaml", "[]");
         assert_eq!(digest(&one), digest(&one.clone()));
         assert_ne!(digest(&one), digest(&texts("contracts/a.yam", "l[]")));
         assert_ne!(digest(&one), digest(&texts("contracts/a.yaml", "[] ")));
         assert_ne!(digest(&one), digest(&OperatorTexts::default()));
+        let intent = IntentSettings { strict_server_validation: false, ..IntentSettings::default() };
+        assert_ne!(digest(&one), one.digest(&Settings { intent, ..Settings::default() }));
     }
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::review::weakening::{Rules, Weaker};
-use mcpproxy_gateway::Gateway;
+use mcpproxy_gateway::{Gateway, ToolLists};
 use mcpproxy_store::Store;
 use tokio::sync::watch;
 
 use super::Accepted;
-use super::weigh::rules;
+use super::weigh::{KnownTools, rules};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{OperatorFiles, OperatorTexts};
@@ -72,12 +72,18 @@ impl LastRun {
 
 /// Returns what is weaker than in the last run, or the reason not to start.
 fn compare(home: &Home, last: &OperatorTexts, now: &OperatorFiles, accepted: Accepted) -> Result<Weaker, Failure> {
+    if *last == now.texts {
+        return Ok(Weaker::default());
+    }
     let here: BTreeSet<&str> = now.texts.names().collect();
     let gone: Vec<&str> = last.names().filter(|name| !here.contains(name)).collect();
     let new = rules(&now.files);
+    // Servers connect later.
+    let mut known = KnownTools::new(ToolLists::new(home.tools()));
+    known.update(Vec::new(), &now.files.settings);
     let weaker = last.parse().map(|(contracts, policies)| {
-        let old = Rules { contracts: Arc::new(contracts), policies: Arc::new(policies), settings: new.settings };
-        Weaker::between(&old, &new, &[])
+        let old = Rules { contracts: Arc::new(contracts), policies: Arc::new(policies), ..new.clone() };
+        Weaker::between(&old, &new, &known.all())
     });
     // Files of an older version that cannot be read any more cannot be compared either.
     let is_weaker = weaker.as_ref().is_none_or(|weaker| !weaker.is_empty());

@@ -109,7 +109,13 @@ async fn start(home: &Home, store: &Store, settings: &Settings, key: SigningKey)
 
 /// Tells if the operator may accept this. Anything else, such as a database that does not respond, is no damage.
 fn is_damage(error: &StoreError) -> bool {
-    matches!(error, StoreError::Damaged { .. } | StoreError::KeyReplaced { .. } | StoreError::KeyMissing { .. })
+    matches!(
+        error,
+        StoreError::Damaged { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::KeyReplaced { .. }
+            | StoreError::KeyMissing { .. }
+    )
 }
 
 fn refused(home: &Home, damage: &StoreError) -> anyhow::Error {

@@ -13,8 +13,9 @@
 //!
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
 //! keep the old one. The exception is what weakens contracts or policies. A half-written file is often valid, and an agent
-//! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their `Arc`, so that servers and policies are not rebuilt. If any file is
-//! invalid, nothing changes. The terminal and `GET /api/v1/status` show the error until the next change.
+//! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their
+//! `Arc`, so that servers and policies are not rebuilt. If any file is invalid, nothing changes. The terminal and
+//! `GET /api/v1/status` show the error until the next change.
 //!
 //! A panic here must not leave a gateway that never reloads again: the operator would revoke a permission in vain.
 //! Everything that reads files works on a copy of the state. If it panics, that state is as before, the error is shown
@@ -34,7 +35,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
-use super::weigh::{Weighed, weigh};
+use super::weigh::{KnownTools, Weighed, weigh};
 use crate::exit::{Exit, Failure};
 use crate::operator_files::settings_file::warning_lines;
 use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts};
@@ -71,6 +72,8 @@ pub(crate) struct WatchedFiles {
     pub(crate) current: Files,
     /// Files of which a part waits for a user.
     pub(crate) wanted: Option<Arc<Wanted>>,
+    /// What servers say about their tools, which a contract can weaken too.
+    pub(crate) known: KnownTools,
     /// Gets the texts of files that are active as a whole, for the comparison at the next start.
     pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,
     pub(crate) gateway: Gateway,
@@ -256,8 +259,9 @@ impl WatchedFiles {
     fn weighed(&mut self, read: OperatorFiles) -> Result<Files, Failure> {
         let OperatorFiles { files, referenced, texts, .. } = read;
         let wanted = self.with_old(files);
-        let digest = texts.digest(wanted.settings.contracts);
-        let weighed = weigh(&self.current, &wanted, digest.clone(), &self.gateway.offered());
+        let digest = texts.digest(&wanted.settings);
+        self.known.update(self.gateway.offered(), &wanted.settings);
+        let weighed = weigh(&self.current, &wanted, digest.clone(), &self.known.all());
         let Weighed { files, held } = weighed.map_err(|error| Failure::new(Exit::BadSettings, error.to_string()))?;
         self.referenced = referenced;
         let texts = Arc::new(texts);

@@ -1,11 +1,15 @@
 //! Decides which part of changed files takes effect at once, and which part waits for a user.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use mcpproxy_core::Offered;
 use mcpproxy_core::review::weakening::{Rules, TooMany, Weaker};
-use mcpproxy_core::settings::{Settings, Weakening};
-use mcpproxy_gateway::{Files, HeldChanges};
+use mcpproxy_core::settings::{ApprovalSettings, Settings, Weakening};
+use mcpproxy_core::{Offered, ServerName, ToolName};
+use mcpproxy_gateway::{Files, HeldChanges, ToolLists};
+
+/// Tools to remember of one server. A server lists at most as many.
+const KNOWN_MAX: usize = 10_000;
 
 /// The part of new files to enforce now, and what waits.
 pub(super) struct Weighed {
@@ -30,13 +34,55 @@ pub(super) fn weigh(
     if weaker.is_empty() {
         return Ok(all());
     }
-    let Rules { contracts, policies, settings } = new.without(&weaker, &old, tools)?;
-    let settings = if settings == wanted.settings.contracts {
+    let Rules { contracts, policies, settings, intent, channels } = new.without(&weaker, &old, tools)?;
+    let settings = if weaker.settings.is_empty() {
         Arc::clone(&wanted.settings)
     } else {
-        Arc::new(Settings { contracts: settings, ..Settings::clone(&wanted.settings) })
+        let wanted = Settings::clone(&wanted.settings);
+        let approvals = ApprovalSettings { channels, ..wanted.approvals };
+        Arc::new(Settings { contracts: settings, intent, approvals, ..wanted })
     };
     Ok(Weighed { files: Files { settings, contracts, policies }, held: Some(HeldChanges { digest, weaker }) })
+}
+
+/// The tools that servers listed last, also those of servers that are disabled, removed or not connected now. Otherwise
+/// an agent with a shell could disable a server, weaken the contracts of its tools, and enable it again.
+#[derive(Clone)]
+pub(crate) struct KnownTools {
+    /// The lists of earlier runs.
+    lists: ToolLists,
+    by_server: Arc<BTreeMap<ServerName, Vec<Arc<Offered>>>>,
+}
+
+impl KnownTools {
+    pub(super) fn new(lists: ToolLists) -> Self {
+        Self { lists, by_server: Arc::default() }
+    }
+
+    /// Takes the tools that servers list `now`, and keeps those that they listed before.
+    pub(super) fn update(&mut self, now: Vec<Arc<Offered>>, settings: &Settings) {
+        let mut by_server: BTreeMap<ServerName, Vec<Arc<Offered>>> = BTreeMap::new();
+        for tool in now {
+            by_server.entry(tool.name.server().clone()).or_default().push(tool);
+        }
+        for (server, before) in self.by_server.iter() {
+            let tools = by_server.entry(server.clone()).or_default();
+            let listed: HashSet<ToolName> = tools.iter().map(|tool| tool.name.clone()).collect();
+            let room = KNOWN_MAX.saturating_sub(tools.len());
+            tools.extend(before.iter().filter(|tool| !listed.contains(&tool.name)).take(room).cloned());
+        }
+        for server in &settings.servers {
+            by_server.entry(server.name.clone()).or_insert_with(|| match self.lists.load(&server.name) {
+                Some(offer) => offer.tools().cloned().collect(),
+                None => Vec::new(),
+            });
+        }
+        self.by_server = Arc::new(by_server);
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Offered>> {
+        self.by_server.values().flatten().cloned().collect()
+    }
 }
 
 pub(super) fn rules(files: &Files) -> Rules {
@@ -44,5 +90,33 @@ pub(super) fn rules(files: &Files) -> Rules {
         contracts: Arc::clone(&files.contracts),
         policies: Arc::clone(&files.policies),
         settings: files.settings.contracts,
+        intent: files.settings.intent.clone(),
+        channels: files.settings.approvals.channels,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_stay_known_while_their_server_is_disabled() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = ServerName::parse("fx").unwrap();
+        let tool = |name: &str| {
+            let json = format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#);
+            Arc::new(Offered::parse(&server, &json).unwrap())
+        };
+        let mut known = KnownTools::new(ToolLists::new(folder.path()));
+        let mut check = |now: &[&str], expected: &[&str]| {
+            known.update(now.iter().map(|name| tool(name)).collect(), &Settings::default());
+            let all = known.all();
+            let names: Vec<&str> = all.iter().map(|tool| tool.name.tool()).collect();
+            assert_eq!(names, expected);
+        };
+        check(&[], &[]);
+        check(&["pay", "list"], &["pay", "list"]);
+        check(&[], &["pay", "list"]);
+        check(&["list"], &["list", "pay"]);
     }
 }

@@ -10,6 +10,8 @@ fn rules(contracts: &str, policies: &str, settings: ContractSettings) -> Rules {
         contracts: Arc::new(Contracts::parse(&file("contracts/a.yaml", contracts)).unwrap()),
         policies: Arc::new(Policies::parse(&file("policies/a.cedar", policies)).unwrap()),
         settings,
+        intent: IntentSettings::default(),
+        channels: Channels::default(),
     }
 }
 
@@ -138,11 +140,20 @@ fn a_level_can_lift_what_the_settings_ask_for() {
 
 #[test]
 fn a_dry_run_at_the_server_is_no_way_around_an_approval() {
-    let old = with_contracts("tool: fx:a\nriskLevel: high\n");
-    let new = with_contracts("tool: fx:a\nriskLevel: high\ndryRun: { mode: supported, parameter: x }\n");
-    let (lines, held) = reload(&old, &new, &[]);
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    assert_eq!(merged(&held, "fx:a").native_dry_run(), None);
+    let check = |settings: ContractSettings, fields: &str, is_weaker: bool| {
+        let old = rules(&format!("tool: fx:a\n{fields}\n"), "", settings);
+        let dry_run = "dryRun: { mode: supported, parameter: x }";
+        let new = rules(&format!("tool: fx:a\n{fields}\n{dry_run}\n"), "", settings);
+        let (lines, held) = reload(&old, &new, &[]);
+        assert_eq!(!lines.is_empty(), is_weaker, "{fields} {lines:?}");
+        assert_eq!(merged(&held, "fx:a").native_dry_run().is_none(), is_weaker, "{fields}");
+    };
+    let asking = ContractSettings { unclassified: Unclassified::ConfirmDestructive, ..ContractSettings::default() };
+    check(ContractSettings::default(), "riskLevel: high", true);
+    check(ContractSettings::default(), "riskLevel: medium\nstepUpAuth: true", true);
+    check(ContractSettings::default(), "riskLevel: medium", false);
+    check(asking, "category: x", true);
+    check(asking, "riskLevel: medium", false);
 }
 
 #[test]
@@ -171,12 +182,61 @@ fn a_category_counts_if_a_policy_asks_for_it() {
 }
 
 #[test]
+fn a_contract_cannot_lift_a_policy_that_depends_on_it() {
+    let check = |condition: &str, before: &str, after: &str, is_weaker: bool| {
+        let policy = format!("forbid (principal, action, resource) when {{ {condition} }};\n");
+        let old = rules(before, &policy, ContractSettings::default());
+        let new = rules(after, &policy, ContractSettings::default());
+        let (lines, held) = reload(&old, &new, &[]);
+        assert_eq!(!lines.is_empty(), is_weaker, "{condition} {lines:?}");
+        assert_eq!(held.contracts == old.contracts, is_weaker, "{condition}");
+    };
+    check("!resource.hasContract", "[]", "tool: fx:a\ndescription: x\n", true);
+    check("!resource.hasContract", "[]", "tool: fx:a\nriskLevel: forbidden\n", false);
+    check("resource.risk == \"unclassified\"", "[]", "tool: fx:a\nriskLevel: high\n", true);
+    check("resource.riskRank == 0", "[]", "tool: fx:a\nriskLevel: high\n", true);
+    check("resource.riskRank >= 3", "[]", "tool: fx:a\nriskLevel: high\n", false);
+    check("resource.operation == \"unknown\"", "[]", "tool: fx:a\noperation: write\n", true);
+    check("resource.auditEvent == \"a\"", "tool: fx:a\nauditEvent: a\n", "tool: fx:a\nauditEvent: b\n", true);
+    check(
+        "resource.sideEffects.contains(\"a\")",
+        "tool: fx:a\nsideEffects: [a]\n",
+        "tool: fx:a\nsideEffects: [b]\n",
+        true,
+    );
+}
+
+#[test]
 fn settings_keep_the_stricter_value() {
     let with = |unclassified, weakening| rules("[]", "", ContractSettings { unclassified, weakening });
     let old = with(Unclassified::Deny, Weakening::Confirm);
     let (lines, held) = reload(&old, &with(Unclassified::Allow, Weakening::Apply), &[]);
     assert_eq!(lines, ["setting contracts.unclassified deny → allow", "setting contracts.weakening confirm → apply"]);
     assert_eq!(held.settings, old.settings);
+
+    let with = |strict_server_validation, two_key, unannotated| Rules {
+        intent: IntentSettings { strict_server_validation, two_key, unannotated },
+        ..with_contracts("[]")
+    };
+    let old = with(true, TwoKey::Optional, Unannotated::RequireWrite);
+    let (lines, held) = reload(&old, &with(false, TwoKey::Required, Unannotated::Trust), &[]);
+    assert_eq!(
+        lines,
+        [
+            "setting intent_declaration.strict_server_validation true → false",
+            "setting intent_declaration.unannotated require_write → trust",
+        ]
+    );
+    assert_eq!(held.intent, with(true, TwoKey::Required, Unannotated::RequireWrite).intent);
+    let warning = with(true, TwoKey::Required, Unannotated::Warn);
+    assert!(reload(&warning, &with(true, TwoKey::Required, Unannotated::Trust), &[]).0.is_empty());
+    assert_eq!(reload(&warning, &with(true, TwoKey::Optional, Unannotated::Warn), &[]).0.len(), 1);
+
+    let with = |medium, high| Rules { channels: Channels { medium, high }, ..with_contracts("[]") };
+    let old = with(Channel::Form, Channel::Page);
+    let (lines, held) = reload(&old, &with(Channel::Page, Channel::Form), &[]);
+    assert_eq!(lines, ["setting approvals.channels.high page → form"]);
+    assert_eq!(held.channels, Channels { medium: Channel::Page, high: Channel::Page });
 }
 
 #[test]

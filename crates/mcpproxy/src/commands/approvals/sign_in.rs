@@ -39,7 +39,7 @@ impl UserAtTerminal {
         };
         match answer.filter(|answer| !answer.is_empty()) {
             Some(answer) => Ok(answer),
-            None => Err(Failure::new(Exit::Refused, "You made no decision. The request stays open.").into()),
+            None => Err(Failure::new(Exit::Refused, "You made no decision, so nothing changed.").into()),
         }
     }
 

@@ -85,6 +85,7 @@ async fn decide(user: &mut UserAtTerminal, session: &Session, held: &Value) -> a
     for _ in 0..TRIES {
         match user.ask("Type apply to confirm: ", Echo::Shown).await?.trim() {
             "apply" => return apply(user, session, held).await,
+            "" => break,
             _ => user.tell("Type `apply`, or press Enter to keep what is in force.")?,
         }
     }
