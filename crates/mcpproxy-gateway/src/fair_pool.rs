@@ -50,7 +50,7 @@ struct State<K> {
     /// The most that one key may hold. At most the capacity.
     share: usize,
     held: usize,
-    /// What all keys hold, each up to its share. This is compared with the capacity.
+    /// The units of all keys, each counted up to its share. This sum is compared with the capacity.
     held_in_shares: usize,
     /// Number of waiting callers of all keys.
     waiting: usize,
@@ -58,7 +58,7 @@ struct State<K> {
     keys: HashMap<K, Row>,
 }
 
-/// What one key holds and waits for. An empty row is removed.
+/// The units that one key holds, and the callers that wait for more. An empty row is removed.
 #[derive(Default)]
 struct Row {
     held: usize,

@@ -22,7 +22,7 @@ use crate::fair_pool::{FairPool, Ticket};
 const FREE_BYTES: usize = 16 * 1024;
 /// Forms in which the gateway has a message at the same time.
 const COPIES: usize = 4;
-/// What an agent may wait for, as a multiple of its share.
+/// The most bytes that an agent may wait for, as a multiple of its share.
 const WAITING_SHARES: usize = 4;
 
 /// Bytes that count for an agent until this is dropped.

@@ -45,7 +45,7 @@ pub struct NewSession {
 }
 
 impl Session {
-    /// Returns a proof of presence if this is the page key of this session. The cookie does not reveal the page key.
+    /// Returns a proof of presence if this is the page key of the session. The cookie does not reveal the page key.
     pub fn present(&self, page_key: &str) -> Option<PresenceProof> {
         (self.page_key_digest == digest(page_key)).then(|| PresenceProof::new(self.user.clone()))
     }

@@ -42,7 +42,7 @@ pub(crate) enum PresenceResult {
 /// The reason why there is no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PresenceError {
-    /// Neither a password nor the key of this session.
+    /// Neither a password nor the page key of the session.
     Missing,
     WrongPassword,
     TooMany {

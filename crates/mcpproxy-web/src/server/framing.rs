@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// What a body contains is not a header, and what follows a body is.
+    /// The content of a body is not read as a head, and the next head begins right after it.
     #[test]
     fn bodies_end_where_they_say() {
         let bad = format!("{PLAIN}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n");

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// Size of the data in a large message.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// What the tool `flood` sends, by its argument `kind`.
+/// The messages that the tool `flood` sends, by its argument `kind`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Flood {
     /// Requests whose answers are never read.

@@ -1,4 +1,4 @@
-//! Which changes weaken contracts, policies and settings, and what holds until they are confirmed.
+//! Changes that weaken contracts, policies and settings, and the rules that hold until a user confirms them.
 
 use super::*;
 use crate::catalog::Offered;

@@ -139,7 +139,7 @@ CREATE TABLE invitations (
 CREATE TABLE sessions (
     hash BLOB NOT NULL PRIMARY KEY,
     user_name TEXT NOT NULL,
-    -- The digest of the key that pages of this session have beside the cookie.
+    -- The digest of the key that pages of a session have beside the cookie.
     page_key BLOB NOT NULL,
     created_ms INTEGER NOT NULL,
     used_ms INTEGER NOT NULL

@@ -57,7 +57,7 @@ struct Key {
 struct Log {
     intact: bool,
     chains: Vec<Chain>,
-    /// What SQLite finds wrong with the file and its indexes.
+    /// Damage of the file and its indexes, as SQLite reports it.
     database_damage: Vec<String>,
 }
 
