@@ -1,4 +1,6 @@
-"""A stdio server that offers the tools of a JSON file. Every call returns the tool's name.
+"""A stdio server that reads its tools from a JSON file with every list, and never announces a change.
+
+Every call returns the tool's name.
 
 Usage: offer_server.py TOOLS
 """
@@ -11,7 +13,6 @@ from typing import Any
 
 
 def main() -> None:
-    tools = json.loads(open(sys.argv[1]).read())
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
@@ -22,7 +23,7 @@ def main() -> None:
                 server = {"name": "offer", "version": "1"}
                 answer(message, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server})
             case "tools/list":
-                answer(message, {"tools": tools})
+                answer(message, {"tools": json.loads(open(sys.argv[1]).read())})
             case "tools/call":
                 answer(message, {"content": [{"type": "text", "text": message["params"]["name"]}]})
             case "ping":

@@ -269,7 +269,7 @@ def test_tools_that_change_silently_are_noticed(tmp_path: Path) -> None:
     listed = tmp_path / "tools.json"
     tool = {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     listed.write_text(json.dumps([tool]))
-    server = {"command": peers.PYTHON, "args": [str(peers.HERE / "silent_server.py"), str(listed)]}
+    server = {"command": peers.PYTHON, "args": [str(peers.HERE / "offer_server.py"), str(listed)]}
     settings = {"tools_refresh": "1s", "mcpServers": {"quiet": server}}
     with Gateway(tmp_path / "home", settings) as gateway:
         gateway.connected()

@@ -43,6 +43,7 @@ mod mismatch;
 mod problem;
 mod refs;
 mod strict;
+mod values;
 
 use std::sync::OnceLock;
 

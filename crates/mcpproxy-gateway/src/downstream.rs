@@ -7,6 +7,7 @@ mod http;
 mod links;
 mod listen;
 mod lists;
+mod receive;
 mod respond;
 mod revision;
 mod stdio;

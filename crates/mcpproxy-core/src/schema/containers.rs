@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::check::{BYTES_PER_STEP, CheckMode, Evaluated, Instance, OutOfSteps, Walker, within};
+use super::check::{CheckMode, Evaluated, Instance, OutOfSteps, Walker};
 use super::condition::{ArrayCondition, Condition, Node, NodeId, ObjectCondition, Properties, ValueCondition};
 use super::equal::key;
 use super::mismatch::{MismatchKind, Outcome, PathStep};
+use super::values::{BYTES_PER_STEP, within};
 use crate::json::ExactPart;
 
 impl<'s, 'v> Walker<'s, 'v> {
@@ -170,7 +171,7 @@ impl<'s, 'v> Walker<'s, 'v> {
             }
             ArrayCondition::Unique => {
                 let digits = self.long_bytes(instance.value) / BYTES_PER_STEP;
-                self.spend(super::check::parts(instance.value).saturating_mul(2) + digits)?;
+                self.spend(super::values::parts(instance.value).saturating_mul(2) + digits)?;
                 let mut known = HashSet::with_capacity(items.len());
                 let long = self.long;
                 if !items.iter().all(|item| known.insert(key(ExactPart::new(item, long)))) {

@@ -1,4 +1,4 @@
-//! Counts the requests, sessions, streams and subscriptions of each agent, and enforces their limits.
+//! Counts the requests, streams and subscriptions of each agent, and enforces their limits.
 //!
 //! Limits belong to an agent, not to one of its connections. So all sessions and requests with one token share one
 //! [`Usage`]. Requests without a token, where the settings allow them, are one agent too, because nothing tells them

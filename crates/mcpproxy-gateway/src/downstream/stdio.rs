@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::dispatch::{self, AgentRequest};
-use super::http::{BODY_MAX_BYTES, legacy_agent, tool_name};
+use super::http::{legacy_agent, tool_name};
+use super::receive::BODY_MAX_BYTES;
 use super::revision::{self, Modern};
 use super::{four, handshake, listen};
 use crate::agents::{

@@ -20,6 +20,7 @@ mod bytes;
 mod calls;
 mod channels;
 mod channels_session;
+mod channels_words;
 mod contracts;
 mod crashes;
 mod crowd;

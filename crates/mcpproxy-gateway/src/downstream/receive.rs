@@ -1,0 +1,130 @@
+//! The first part of every HTTP request: finds the agent of its token, and reads its body within the limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
+use mcpproxy_core::{Agent, Scope};
+
+use super::respond;
+use crate::agents::{ANONYMOUS, Charge, settle};
+use crate::message::{PARSE_ERROR, RpcError};
+use crate::record;
+use crate::state::SharedState;
+
+/// Largest message an agent may send.
+pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Longest time to read a body that is refused.
+const DISCARD_MAX: Duration = Duration::from_secs(5);
+
+/// Finds the agent of the token. Without a token, the settings may allow a read-only agent.
+pub(super) async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Result<Arc<Agent>, Box<Response>> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token =
+        given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match token {
+        Some((_, token)) => match state.tokens.find(token.trim()).await {
+            Ok(Some(agent)) => Ok(agent),
+            Ok(None) => Err(unauthorized(
+                state,
+                "this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n",
+            )
+            .await),
+            Err(error) => {
+                tracing::error!(%error, "could not look a token up");
+                Err(Box::new(respond::plain(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "tokens cannot be checked at the moment\n",
+                )))
+            }
+        },
+        None if given.is_none() && state.snapshot.load().settings.allow_anonymous_loopback => {
+            Ok(Arc::new(Agent { name: ANONYMOUS.to_owned(), scope: Scope::read_only() }))
+        }
+        None => Err(unauthorized(
+            state,
+            "send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n",
+        )
+        .await),
+    }
+}
+
+async fn unauthorized(state: &SharedState, text: &'static str) -> Box<Response> {
+    if let Some(unrecorded) = state.rejected_tokens.count() {
+        let more = if unrecorded > 0 { format!(" ({unrecorded} more since the last record)") } else { String::new() };
+        let record = mcpproxy_store::NewRecord {
+            message: Some(format!("{}{more}", text.trim())),
+            code: Some("unauthorized".to_owned()),
+            ..record::blank(mcpproxy_store::Kind::Auth, mcpproxy_store::Status::Refused)
+        };
+        record::note(&state.ledger, record).await;
+    }
+    let mut response = respond::plain(StatusCode::UNAUTHORIZED, text);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    Box::new(response)
+}
+
+/// Reads the body, after checking the headers and within the size limit. A large one waits until there is memory for it.
+pub(super) async fn receive(
+    state: &SharedState,
+    agent: &Agent,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Bytes, Option<Charge>), Box<Response>> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
+    let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    if !content_type.eq_ignore_ascii_case("application/json") {
+        return Err(Box::new(respond::plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type must be application/json\n",
+        )));
+    }
+    let accept = text(header::ACCEPT);
+    let takes = |kind: &str| {
+        accept.split(',').any(|part| part.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind)))
+    };
+    if !(takes("*/*") || takes("application/json") && takes("text/event-stream")) {
+        let text = "Accept must name application/json and text/event-stream\n";
+        return Err(Box::new(respond::plain(StatusCode::NOT_ACCEPTABLE, text)));
+    }
+    let announced = text(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
+    if announced > BODY_MAX_BYTES {
+        return Err(too_large());
+    }
+    // A body of unknown length may become as long as the limit.
+    let expected = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX_BYTES);
+    let charge = match state.usages.of(&agent.name).receive(expected.min(BODY_MAX_BYTES)).await {
+        Ok(charge) => charge,
+        Err(limit) => {
+            discard(body).await;
+            return Err(Box::new(respond::too_many(None, limit.into())));
+        }
+    };
+    match Limited::new(body, BODY_MAX_BYTES).collect().await {
+        Ok(collected) => {
+            let bytes = collected.to_bytes();
+            let charge = settle(charge, bytes.len());
+            Ok((bytes, charge))
+        }
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Err(_) => Err(Box::new(respond::rejected(None, RpcError::new(PARSE_ERROR, "the request ended early")))),
+    }
+}
+
+/// Reads a refused body without keeping it. Many clients read no answer before they have sent everything.
+async fn discard(body: Body) {
+    let mut body = Limited::new(body, BODY_MAX_BYTES);
+    let read = async { while let Some(Ok(_)) = body.frame().await {} };
+    let _late = tokio::time::timeout(DISCARD_MAX, read).await;
+}
+
+fn too_large() -> Box<Response> {
+    let mut response = respond::plain(StatusCode::PAYLOAD_TOO_LARGE, "request body exceeds 4194304 bytes\n");
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Box::new(response)
+}
