@@ -111,11 +111,12 @@ impl Gateway {
         let before = self.state.snapshot.load_full();
         let (old, settings) = (&before.settings, Arc::clone(&files.settings));
         let changes = diff(old, &settings);
-        for name in changes.removed.iter().chain(&changes.changed) {
+        for name in &changes.removed {
             self.servers.stop(name);
         }
         let summary = summary(&before, &files, &changes);
         let changed = summary.to_string();
+        // A changed server is replaced in one step, so that nobody finds it missing.
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone());

@@ -66,7 +66,7 @@ impl Servers {
         servers
     }
 
-    /// Starts a server. Replaces one of the same name, which a reload that panicked may have left behind.
+    /// Starts a server, or replaces the one of the same name.
     pub(super) fn start(&self, settings: ServerSettings) {
         let name = settings.name.clone();
         let is_started = settings.enabled && settings.transport.mistakes().is_none();
@@ -255,17 +255,63 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use mcpproxy_core::settings::{Retention, Settings, TransportSettings};
     use mcpproxy_store::{Ledger, LedgerOptions, Location, SigningKey, Store};
 
     use super::*;
     use crate::{Gateway, Options};
 
-    /// A reload that panicked may have started the server already.
     #[tokio::test]
     async fn a_server_that_is_started_again_replaces_the_first() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let gateway = gateway(folder.path(), Settings::default()).await;
+        let settings = disabled("fx");
+        let name = settings.name.clone();
+        gateway.servers.start(settings.clone());
+        let first = gateway.servers.find(&name).unwrap();
+        gateway.servers.start(settings);
+        let second = gateway.servers.find(&name).unwrap();
+        tokio::time::timeout(Duration::from_secs(30), first.stop.cancelled()).await.expect("the first one stops");
+        assert!(!second.stop.is_cancelled());
+        gateway.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_server_is_never_missing_while_it_is_replaced() {
+        const RELOADS: usize = 300;
+        let folder = tempfile::tempdir().unwrap();
+        let first = Settings { servers: vec![disabled("fx")], ..Settings::default() };
+        let mut second = first.clone();
+        second.servers[0].transport = TransportSettings::Misconfigured { kind: "demo", mistakes: Vec::new() };
+        let gateway = gateway(folder.path(), first.clone()).await;
+        let (looking, done) = (gateway.clone(), Arc::new(AtomicBool::new(false)));
+        let is_done = Arc::clone(&done);
+        let watcher = std::thread::spawn(move || {
+            let mut missing = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                missing += usize::from(looking.servers().is_empty());
+            }
+            missing
+        });
+        for round in 0..RELOADS {
+            let settings = if round % 2 == 0 { &second } else { &first };
+            gateway.reload(settings.clone());
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(watcher.join().unwrap(), 0, "times at which the server was missing");
+        gateway.stop().await;
+    }
+
+    fn disabled(name: &str) -> ServerSettings {
+        let name = ServerName::parse(name).unwrap();
+        ServerSettings { enabled: false, ..ServerSettings::new(name, TransportSettings::Demo) }
+    }
+
+    async fn gateway(folder: &Path, settings: Settings) -> Gateway {
+        let store = Store::open(&Location::Sqlite(folder.join("mcpproxy.db"))).await.unwrap();
         let options = LedgerOptions {
             key: SigningKey::from_seed(&[7; 32]).unwrap(),
             newest_checkpoint: None,
@@ -275,23 +321,14 @@ mod tests {
             now_ms: || 0,
         };
         let ledger = Ledger::start(&store, options).await.unwrap();
-        let gateway = Gateway::start(Options {
-            files: Settings::default().into(),
+        Gateway::start(Options {
+            files: settings.into(),
             store,
             ledger,
-            logs: folder.path().to_owned(),
-            tools: folder.path().join("tools"),
+            logs: folder.to_owned(),
+            tools: folder.join("tools"),
             base_url: String::new(),
             demo_command: Vec::new(),
-        });
-        let name = ServerName::parse("fx").unwrap();
-        let settings = ServerSettings { enabled: false, ..ServerSettings::new(name.clone(), TransportSettings::Demo) };
-        gateway.servers.start(settings.clone());
-        let first = gateway.servers.find(&name).unwrap();
-        gateway.servers.start(settings);
-        let second = gateway.servers.find(&name).unwrap();
-        tokio::time::timeout(Duration::from_secs(30), first.stop.cancelled()).await.expect("the first one stops");
-        assert!(!second.stop.is_cancelled());
-        gateway.stop().await;
+        })
     }
 }
