@@ -38,24 +38,7 @@ pub(crate) fn rfc3339(time_ms: i64) -> String {
 
 /// Builds a record with the current time and nothing else.
 pub(crate) fn blank(kind: Kind, status: Status) -> NewRecord {
-    NewRecord {
-        time_ms: now_ms(),
-        random: rand::random(),
-        kind,
-        status,
-        agent: None,
-        client: None,
-        server: None,
-        tool: None,
-        is_known_tool: false,
-        intent_type: None,
-        risk: None,
-        code: None,
-        message: None,
-        duration_us: None,
-        metadata: "{}".to_owned(),
-        args: None,
-    }
+    NewRecord::blank(kind, status, now_ms(), rand::random())
 }
 
 /// Builds the record of a call that starts. The contract's `auditEvent` is not in it: nothing has happened yet.

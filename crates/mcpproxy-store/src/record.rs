@@ -152,6 +152,28 @@ impl Status {
 }
 
 impl NewRecord {
+    /// Builds a record of which nothing else is known.
+    pub fn blank(kind: Kind, status: Status, time_ms: i64, random: u64) -> Self {
+        Self {
+            time_ms,
+            random,
+            kind,
+            status,
+            agent: None,
+            client: None,
+            server: None,
+            tool: None,
+            is_known_tool: false,
+            intent_type: None,
+            risk: None,
+            code: None,
+            message: None,
+            duration_us: None,
+            metadata: "{}".to_owned(),
+            args: None,
+        }
+    }
+
     /// Masks secrets and truncates text from outside.
     pub(crate) fn bounded(mut self) -> Self {
         self.client = self.client.map(masked);

@@ -24,6 +24,9 @@
 //! Example: `fx:*` is `forbidden`, and the new file says `low` for `fx:list` and adds `permissions` to `fx:*`. The
 //! permissions apply at once, and `fx:list` stays forbidden until a user confirms.
 
+mod judge;
+mod settings;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -31,12 +34,12 @@ use serde_json::Value;
 
 use super::diff::{ChangeKind, FieldChange, ToolChange, applying, changed_needs, of_operator};
 use crate::catalog::Offered;
-use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, FIELDS, Source, Sourced, StepUp, ToolPattern};
+use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, Source, StepUp, ToolPattern};
 use crate::policy::{POLICIES_MAX, Policies, Policy};
-use crate::settings::{
-    Channel, Channels, ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified, Weakening,
-};
-use crate::{RiskLevel, Untrusted, Variant};
+use crate::settings::{Channels, ContractSettings, IntentSettings};
+use crate::{RiskLevel, Untrusted};
+use judge::{Judge, decisive_facts};
+use settings::{held_channels, held_intent, held_settings, weaker_settings};
 
 /// The contracts, the policies and the settings that go with them.
 #[derive(Clone, Debug, Default)]
@@ -225,109 +228,6 @@ fn mix(
     (!mixed.positions().is_empty()).then(|| Arc::new(mixed))
 }
 
-/// Compares two merged contracts of one tool or pattern.
-#[derive(Clone, Copy)]
-struct Judge<'f> {
-    /// The settings in force.
-    settings: ContractSettings,
-    /// Facts on which a policy may depend.
-    facts: &'f BTreeSet<Fact>,
-}
-
-/// A fact about a tool that is neither strict nor weak by itself. A policy can depend on it, and another value may then
-/// lift the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fact {
-    AuditEvent,
-    Category,
-    HasContract,
-    NoLevel,
-    NoOperation,
-    SideEffects,
-}
-
-impl Judge<'_> {
-    fn weaker_keys(self, before: &Effective, after: &Effective) -> Vec<&'static str> {
-        // Nobody can call the tool, whatever else changes.
-        if after.risk() == Some(RiskLevel::Forbidden) {
-            return Vec::new();
-        }
-        let mut keys = before.weaker_fields(after);
-        let mut add = |key: &'static str, is_weaker: bool| {
-            if is_weaker && !keys.contains(&key) {
-                keys.push(key);
-            }
-        };
-        add("riskLevel", !before.is_classified() && after.is_classified() && self.is_lifted_by(after));
-        let is_destructive =
-            |one: &Effective| one.operation.as_ref().is_none_or(|one| one.value == Variant::Destructive);
-        let asks = self.settings.unclassified == Unclassified::ConfirmDestructive && !before.is_classified();
-        add("operation", asks && is_destructive(before) && !is_destructive(after));
-        // A dry run at the server runs without an approval. A second factor is part of an approval.
-        let native = after.native_dry_run();
-        let may_ask = before.may_ask() || before.step_up.value != StepUp::Never || asks;
-        add("dryRun", native.is_some() && native != before.native_dry_run() && may_ask);
-        for (fact, key, is_changed) in changed_facts(before, after) {
-            add(key, is_changed && self.facts.contains(&fact));
-        }
-        if self.facts.contains(&Fact::HasContract) && !before.is_operators && after.is_operators {
-            // The contract waits as a whole.
-            FIELDS.iter().for_each(|field| add(field.key, true));
-        }
-        keys
-    }
-
-    /// Returns true if the settings require more of a tool without a level of the operator than this level does.
-    fn is_lifted_by(self, after: &Effective) -> bool {
-        match self.settings.unclassified {
-            Unclassified::Allow => false,
-            Unclassified::ConfirmDestructive => !after.asks(),
-            Unclassified::Deny => after.risk() != Some(RiskLevel::Forbidden),
-        }
-    }
-}
-
-/// Compares the facts that are fields of a contract. Returns each with the key of its field.
-fn changed_facts(before: &Effective, after: &Effective) -> [(Fact, &'static str, bool); 5] {
-    fn value<T>(field: Option<&Sourced<T>>) -> Option<&T> {
-        field.map(|sourced| &sourced.value)
-    }
-    let category = value(before.category.as_ref()) != value(after.category.as_ref());
-    let audit_event = value(before.audit_event.as_ref()) != value(after.audit_event.as_ref());
-    let side_effects = before.side_effects.value != after.side_effects.value;
-    [
-        (Fact::AuditEvent, "auditEvent", audit_event),
-        (Fact::Category, "category", category),
-        (Fact::NoLevel, "riskLevel", before.risk.is_none() && after.risk.is_some()),
-        (Fact::NoOperation, "operation", before.operation.is_none() && after.operation.is_some()),
-        (Fact::SideEffects, "sideEffects", side_effects),
-    ]
-}
-
-/// Parts of a policy that may forbid tools without a level, in lower case and without spaces.
-const LOW_RANKS: [&str; 6] =
-    ["unclassified", "riskrank<", "riskrank=", "riskrank!", ">resource.riskrank", "=resource.riskrank"];
-
-/// Returns the facts on which a policy may depend. Looks for words, so it may find more than there are.
-fn decisive_facts(old: &Rules, new: &Rules) -> BTreeSet<Fact> {
-    let mut facts = BTreeSet::new();
-    for policy in old.policies.iter().chain(new.policies.iter()) {
-        let text: String = policy.text.to_lowercase().split_whitespace().collect();
-        let has = |word: &str| text.contains(word);
-        let found = [
-            (Fact::AuditEvent, has("auditevent")),
-            (Fact::Category, has("category")),
-            (Fact::HasContract, has("hascontract")),
-            // A tool without a level has rank 0. `riskRank >= 3` does not depend on that.
-            (Fact::NoLevel, LOW_RANKS.iter().any(|word| has(word)) || has("riskrank") && has("unless")),
-            (Fact::NoOperation, has("operation") && has("unknown")),
-            (Fact::SideEffects, has("sideeffects")),
-        ];
-        facts.extend(found.into_iter().filter_map(|(fact, is_found)| is_found.then_some(fact)));
-    }
-    facts
-}
-
 /// Returns true for a tool that nobody may call, or only with a second factor.
 fn is_guarded(contract: &Effective) -> bool {
     contract.risk() == Some(RiskLevel::Forbidden) || contract.step_up.value != StepUp::Never
@@ -354,105 +254,6 @@ fn changed_fields(keys: &[&'static str], before: &Effective, after: &Effective) 
         changes.extend(changed_needs(before, after));
     }
     changes
-}
-
-fn weaker_settings(old: &Rules, new: &Rules) -> Vec<FieldChange> {
-    let (held, held_intent) = (held_settings(old.settings, new.settings), held_intent(&old.intent, &new.intent));
-    let held_channels = held_channels(old.channels, new.channels);
-    let (was, is) = (old.settings, new.settings);
-    let (was_intent, is_intent) = (&old.intent, &new.intent);
-    let word = |flag: bool| if flag { "true" } else { "false" };
-    let changes = [
-        (
-            held.unclassified != is.unclassified,
-            "contracts.unclassified",
-            was.unclassified.as_str(),
-            is.unclassified.as_str(),
-        ),
-        (held.weakening != is.weakening, "contracts.weakening", was.weakening.as_str(), is.weakening.as_str()),
-        (
-            held_intent.strict_server_validation != is_intent.strict_server_validation,
-            "intent_declaration.strict_server_validation",
-            word(was_intent.strict_server_validation),
-            word(is_intent.strict_server_validation),
-        ),
-        (
-            held_intent.two_key != is_intent.two_key,
-            "intent_declaration.two_key",
-            was_intent.two_key.as_str(),
-            is_intent.two_key.as_str(),
-        ),
-        (
-            held_intent.unannotated != is_intent.unannotated,
-            "intent_declaration.unannotated",
-            was_intent.unannotated.as_str(),
-            is_intent.unannotated.as_str(),
-        ),
-        (
-            held_channels.medium != new.channels.medium,
-            "approvals.channels.medium",
-            channel_word(old.channels.medium),
-            channel_word(new.channels.medium),
-        ),
-        (
-            held_channels.high != new.channels.high,
-            "approvals.channels.high",
-            channel_word(old.channels.high),
-            channel_word(new.channels.high),
-        ),
-    ];
-    let weaker = changes.into_iter().filter(|(is_weaker, ..)| *is_weaker);
-    let change = |(_, field, before, after): (bool, &'static str, &str, &str)| FieldChange {
-        field,
-        before: Some(before.into()),
-        after: Some(after.into()),
-        place: None,
-    };
-    weaker.map(change).collect()
-}
-
-/// As `held_settings`.
-fn held_channels(old: Channels, new: Channels) -> Channels {
-    Channels { medium: old.medium.max(new.medium), high: old.high.max(new.high) }
-}
-
-fn channel_word(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Form => "form",
-        Channel::Page => "page",
-    }
-}
-
-/// As `held_settings`. A warning refuses nothing, so `warn` is no stricter than `trust`.
-fn held_intent(old: &IntentSettings, new: &IntentSettings) -> IntentSettings {
-    IntentSettings {
-        strict_server_validation: old.strict_server_validation || new.strict_server_validation,
-        two_key: match old.two_key {
-            TwoKey::Required => TwoKey::Required,
-            TwoKey::Optional => new.two_key,
-        },
-        unannotated: match old.unannotated {
-            Unannotated::RequireWrite => Unannotated::RequireWrite,
-            Unannotated::Trust | Unannotated::Warn => new.unannotated,
-        },
-    }
-}
-
-/// Returns the stricter value of each setting.
-fn held_settings(old: ContractSettings, new: ContractSettings) -> ContractSettings {
-    let rank = |unclassified: Unclassified| match unclassified {
-        Unclassified::Allow => 0,
-        Unclassified::ConfirmDestructive => 1,
-        Unclassified::Deny => 2,
-    };
-    let is_lower = rank(new.unclassified) < rank(old.unclassified);
-    ContractSettings {
-        unclassified: if is_lower { old.unclassified } else { new.unclassified },
-        weakening: match (old.weakening, new.weakening) {
-            (Weakening::Apply, Weakening::Apply) => Weakening::Apply,
-            (Weakening::Confirm, _) | (_, Weakening::Confirm) => Weakening::Confirm,
-        },
-    }
 }
 
 #[cfg(test)]

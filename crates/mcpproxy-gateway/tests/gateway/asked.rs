@@ -158,24 +158,7 @@ pub(crate) fn decided(result: DecisionResult) -> Result<StoredApproval, NotDecid
 }
 
 fn blank() -> NewRecord {
-    NewRecord {
-        time_ms: now_ms(),
-        random: 1,
-        kind: Kind::Settings,
-        status: Status::Success,
-        agent: None,
-        client: None,
-        server: None,
-        tool: None,
-        is_known_tool: false,
-        intent_type: None,
-        risk: None,
-        code: None,
-        message: None,
-        duration_us: None,
-        metadata: "{}".to_owned(),
-        args: None,
-    }
+    NewRecord::blank(Kind::Settings, Status::Success, now_ms(), 1)
 }
 
 /// Builds settings, and a contract for `fx:send` with these lines.

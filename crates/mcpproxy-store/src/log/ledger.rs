@@ -293,24 +293,7 @@ mod tests {
     }
 
     fn call(n: u32) -> NewRecord {
-        NewRecord {
-            time_ms: 1,
-            random: n.into(),
-            kind: Kind::Call,
-            status: Status::Started,
-            agent: None,
-            client: None,
-            server: None,
-            tool: None,
-            is_known_tool: true,
-            intent_type: None,
-            risk: None,
-            code: None,
-            message: None,
-            duration_us: None,
-            metadata: "{}".into(),
-            args: None,
-        }
+        NewRecord { is_known_tool: true, ..NewRecord::blank(Kind::Call, Status::Started, 1, n.into()) }
     }
 
     fn success() -> Outcome {

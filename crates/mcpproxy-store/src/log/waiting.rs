@@ -56,24 +56,7 @@ mod tests {
     use crate::{Kind, NewRecord, RecordId, Status};
 
     fn record() -> NewRecord {
-        NewRecord {
-            time_ms: 1,
-            random: 1,
-            kind: Kind::Call,
-            status: Status::Started,
-            agent: None,
-            client: None,
-            server: None,
-            tool: None,
-            is_known_tool: true,
-            intent_type: None,
-            risk: None,
-            code: None,
-            message: None,
-            duration_us: None,
-            metadata: "{}".into(),
-            args: None,
-        }
+        NewRecord { is_known_tool: true, ..NewRecord::blank(Kind::Call, Status::Started, 1, 1) }
     }
 
     /// The operations left in the queue after a caller left, and if the answer was delivered.

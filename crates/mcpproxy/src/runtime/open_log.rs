@@ -65,23 +65,11 @@ async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &S
     let old_checkpoint = home.set_log_aside()?;
     let ledger = start(home, store, settings, home.new_signing_key()?).await?;
     let record = NewRecord {
-        time_ms: now_ms(),
-        random: rand::random(),
-        kind: Kind::Settings,
-        status: Status::Error,
-        agent: None,
-        client: None,
-        server: None,
-        tool: None,
-        is_known_tool: false,
-        intent_type: None,
-        risk: None,
         code: Some(DAMAGE_ACCEPTED.to_owned()),
         message: Some(format!("started with --accept-damage: {damage}")),
-        duration_us: None,
         // The checkpoint proves what the old chain contained.
         metadata: json!({ "damage": damage.to_string(), "old_checkpoint": old_checkpoint }).to_string(),
-        args: None,
+        ..NewRecord::blank(Kind::Settings, Status::Error, now_ms(), rand::random())
     };
     ledger.append(record, WaitFor::Disk).await?;
     output::warn(&format!(

@@ -72,7 +72,7 @@ pub(crate) struct WatchedFiles {
     pub(crate) current: Files,
     /// Files of which a part waits for a user.
     pub(crate) wanted: Option<Arc<Wanted>>,
-    /// What servers say about their tools, which a contract can weaken too.
+    /// Annotations and contracts from the servers themselves. The operator's contracts can weaken these too.
     pub(crate) known: KnownTools,
     /// Gets the texts of files that are active as a whole, for the comparison at the next start.
     pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalog::Offered;
+use crate::settings::{Channel, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::{Hints, ServerName, ToolName};
 
 fn rules(contracts: &str, policies: &str, settings: ContractSettings) -> Rules {
