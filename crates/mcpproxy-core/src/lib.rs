@@ -28,6 +28,7 @@ pub mod schema;
 mod search;
 pub mod settings;
 mod time;
+pub mod trust;
 mod untrusted;
 mod variant;
 

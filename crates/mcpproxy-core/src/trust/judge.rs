@@ -1,0 +1,274 @@
+//! Compares what a server lists with what users have accepted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::change::{self, Change};
+use super::scan::{Finding, Neighbours, Severity, scan, scan_text};
+use super::{Definition, DefinitionKey, DefinitionKind, Pin};
+use crate::json::string_value;
+
+/// What is stored about one server, under its identity.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// True once the server was listed before. The first list of a server follows the rule for first sight, and
+    /// everything that comes later is a change.
+    pub is_known: bool,
+    pub definitions: HashMap<DefinitionKey, Pinned>,
+}
+
+/// What is stored about one definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pinned {
+    pub accepted: Option<Accepted>,
+    /// The definition that waits for a user.
+    pub waiting: Option<Pin>,
+    /// Definitions that a user has refused.
+    pub rejected: Vec<Pin>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub pin: Pin,
+    pub json: Arc<str>,
+}
+
+/// The rule for the first list of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Welcome {
+    Accept,
+    Review,
+}
+
+/// The rule for changes of a known server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    #[default]
+    Review,
+    /// Shown to agents, with a warning to the operator.
+    Warn,
+    Accept,
+}
+
+/// The rules that apply to one server.
+#[derive(Clone, Debug)]
+pub enum Rules {
+    Settings {
+        first_sight: Welcome,
+        on_change: OnChange,
+    },
+    /// Exactly these definitions are accepted, and a user cannot accept others. `None`: the lock file does not name
+    /// this server, or names it with another command or address.
+    Locked(Option<Arc<HashMap<DefinitionKey, Pin>>>),
+}
+
+/// The result for one definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// The difference from the accepted definition, if there is one.
+    pub change: Option<Change>,
+    /// An accepted tool that a new one resembles. It may be the same tool under another name.
+    pub resembles: Option<String>,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Accepted before.
+    Same,
+    /// Shown to agents from now on. Must be stored first.
+    Admitted(Admitted),
+    /// Not shown to agents. Must be stored, so that a user can review it.
+    Held(Held),
+}
+
+/// The reason why a definition is accepted without a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Admitted {
+    FirstSight,
+    /// Only the form differs, such as the order of keys.
+    SameMeaning,
+    /// The change only makes things stricter.
+    Stricter,
+    /// `trust.changes` is `warn`.
+    Warned,
+    /// `trust.changes` is `accept`.
+    Unasked,
+    /// The lock file names it.
+    Locked,
+}
+
+impl Admitted {
+    pub const ALL: [Self; 6] =
+        [Self::FirstSight, Self::SameMeaning, Self::Stricter, Self::Warned, Self::Unasked, Self::Locked];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FirstSight => "first_sight",
+            Self::SameMeaning => "same_meaning",
+            Self::Stricter => "stricter",
+            Self::Warned => "warned",
+            Self::Unasked => "unasked",
+            Self::Locked => "locked",
+        }
+    }
+}
+
+/// The reason why a definition is quarantined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Held {
+    /// It belongs to the first list of a server that a user has not reviewed.
+    FirstSight,
+    /// A known server has not had it before.
+    New,
+    Changed,
+    /// The scan found something severe.
+    Suspicious,
+    /// A user has refused it.
+    Rejected,
+    /// The lock file does not name it, or names another version.
+    NotLocked,
+    /// The stored pins could not be read.
+    Unreadable,
+}
+
+impl Held {
+    pub const ALL: [Self; 7] = [
+        Self::FirstSight,
+        Self::New,
+        Self::Changed,
+        Self::Suspicious,
+        Self::Rejected,
+        Self::NotLocked,
+        Self::Unreadable,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FirstSight => "first_sight",
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Suspicious => "suspicious",
+            Self::Rejected => "rejected",
+            Self::NotLocked => "not_locked",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|held| held.as_str() == word)
+    }
+}
+
+impl Judgement {
+    fn same() -> Self {
+        Self { verdict: Verdict::Same, change: None, resembles: None, findings: Vec::new() }
+    }
+
+    /// The result when nothing is known because the store cannot be read.
+    pub fn unreadable() -> Self {
+        Self { verdict: Verdict::Held(Held::Unreadable), ..Self::same() }
+    }
+}
+
+/// Judges everything that a server lists, in the same order.
+pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &Neighbours) -> Vec<Judgement> {
+    let judge = Judge { known, rules, neighbours };
+    listed.iter().map(|definition| judge.one(definition)).collect()
+}
+
+struct Judge<'a> {
+    known: &'a Known,
+    rules: &'a Rules,
+    neighbours: &'a Neighbours,
+}
+
+impl Judge<'_> {
+    fn one(&self, definition: &Definition) -> Judgement {
+        if let Rules::Locked(lock) = self.rules {
+            return self.by_lock(definition, lock.as_deref());
+        }
+        let pinned = self.known.definitions.get(&definition.key);
+        let accepted = pinned.and_then(|pinned| pinned.accepted.as_ref());
+        // Most lists are the same, byte for byte. Hashing ten thousand tools takes longer than this whole comparison.
+        if accepted.is_some_and(|accepted| accepted.json == definition.json) {
+            return Judgement::same();
+        }
+        let pin = definition.pin();
+        if accepted.is_some_and(|accepted| accepted.pin == pin) {
+            return Judgement { verdict: Verdict::Admitted(Admitted::SameMeaning), ..Judgement::same() };
+        }
+        let change = accepted.map(|accepted| change::compare(definition.key.kind, &accepted.json, &definition.json));
+        let findings = self.findings(definition);
+        let is_rejected = pinned.is_some_and(|pinned| pinned.rejected.contains(&pin));
+        let is_severe = findings.iter().any(|finding| finding.severity == Severity::High);
+        let verdict = if is_rejected {
+            Verdict::Held(Held::Rejected)
+        } else if is_severe {
+            Verdict::Held(Held::Suspicious)
+        } else {
+            self.by_settings(change.as_ref())
+        };
+        let resembles = if change.is_none() && self.known.is_known { self.resembles(definition) } else { None };
+        Judgement { verdict, change, resembles, findings }
+    }
+
+    fn by_settings(&self, change: Option<&Change>) -> Verdict {
+        let Rules::Settings { first_sight, on_change } = self.rules else { return Verdict::Held(Held::NotLocked) };
+        if !self.known.is_known {
+            return match first_sight {
+                Welcome::Accept => Verdict::Admitted(Admitted::FirstSight),
+                Welcome::Review => Verdict::Held(Held::FirstSight),
+            };
+        }
+        if change.is_some_and(|change| change.is_stricter) {
+            return Verdict::Admitted(Admitted::Stricter);
+        }
+        // A server of which nothing was ever accepted still waits for its first review.
+        let definitions = &self.known.definitions;
+        let is_first = !definitions.is_empty() && definitions.values().all(|pinned| pinned.accepted.is_none());
+        match (on_change, change) {
+            _ if is_first => Verdict::Held(Held::FirstSight),
+            (OnChange::Warn, _) => Verdict::Admitted(Admitted::Warned),
+            (OnChange::Accept, _) => Verdict::Admitted(Admitted::Unasked),
+            (OnChange::Review, Some(_)) => Verdict::Held(Held::Changed),
+            (OnChange::Review, None) => Verdict::Held(Held::New),
+        }
+    }
+
+    fn by_lock(&self, definition: &Definition, lock: Option<&HashMap<DefinitionKey, Pin>>) -> Judgement {
+        let pin = definition.pin();
+        if lock.and_then(|lock| lock.get(&definition.key)) == Some(&pin) {
+            let is_same = self.accepted(&definition.key).is_some_and(|accepted| accepted.json == definition.json);
+            let verdict = if is_same { Verdict::Same } else { Verdict::Admitted(Admitted::Locked) };
+            return Judgement { verdict, ..Judgement::same() };
+        }
+        let accepted = self.accepted(&definition.key);
+        let change = accepted.map(|accepted| change::compare(definition.key.kind, &accepted.json, &definition.json));
+        let findings = self.findings(definition);
+        Judgement { verdict: Verdict::Held(Held::NotLocked), change, resembles: None, findings }
+    }
+
+    fn accepted(&self, key: &DefinitionKey) -> Option<&Accepted> {
+        self.known.definitions.get(key)?.accepted.as_ref()
+    }
+
+    fn findings(&self, definition: &Definition) -> Vec<Finding> {
+        match definition.key.kind {
+            DefinitionKind::Instructions => {
+                let text = string_value(&definition.json).unwrap_or_default();
+                scan_text(&text, "instructions", self.neighbours)
+            }
+            DefinitionKind::Tool | DefinitionKind::Prompt | DefinitionKind::Template => {
+                scan(&definition.json, self.neighbours)
+            }
+        }
+    }
+
+    fn resembles(&self, definition: &Definition) -> Option<String> {
+        let same_kind = self.known.definitions.iter().filter(|(key, _)| key.kind == definition.key.kind);
+        let accepted = same_kind.filter_map(|(key, pinned)| Some((&*key.name, &*pinned.accepted.as_ref()?.json)));
+        change::most_alike(&definition.json, accepted)
+    }
+}
