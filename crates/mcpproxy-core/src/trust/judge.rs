@@ -87,8 +87,6 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admitted {
     FirstSight,
-    /// Only the form differs, such as the order of keys.
-    SameMeaning,
     /// The change only makes things stricter.
     Stricter,
     /// `trust.changes` is `warn`.
@@ -100,13 +98,11 @@ pub enum Admitted {
 }
 
 impl Admitted {
-    pub const ALL: [Self; 6] =
-        [Self::FirstSight, Self::SameMeaning, Self::Stricter, Self::Warned, Self::Unasked, Self::Locked];
+    pub const ALL: [Self; 5] = [Self::FirstSight, Self::Stricter, Self::Warned, Self::Unasked, Self::Locked];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FirstSight => "first_sight",
-            Self::SameMeaning => "same_meaning",
             Self::Stricter => "stricter",
             Self::Warned => "warned",
             Self::Unasked => "unasked",
@@ -197,7 +193,8 @@ impl Judge<'_> {
         }
         let pin = definition.pin();
         if accepted.is_some_and(|accepted| accepted.pin == pin) {
-            return Judgement { verdict: Verdict::Admitted(Admitted::SameMeaning), ..Judgement::same() };
+            // Only the form differs. Storing it would cost a write for each list of a server that shuffles keys.
+            return Judgement::same();
         }
         let change = accepted.map(|accepted| change::compare(definition.key.kind, &accepted.json, &definition.json));
         let findings = self.findings(definition);
@@ -240,7 +237,7 @@ impl Judge<'_> {
     fn by_lock(&self, definition: &Definition, lock: Option<&HashMap<DefinitionKey, Pin>>) -> Judgement {
         let pin = definition.pin();
         if lock.and_then(|lock| lock.get(&definition.key)) == Some(&pin) {
-            let is_same = self.accepted(&definition.key).is_some_and(|accepted| accepted.json == definition.json);
+            let is_same = self.accepted(&definition.key).is_some_and(|accepted| accepted.pin == pin);
             let verdict = if is_same { Verdict::Same } else { Verdict::Admitted(Admitted::Locked) };
             return Judgement { verdict, ..Judgement::same() };
         }
