@@ -49,3 +49,10 @@ pub(crate) struct ConnectedAgent {
     /// `None` for the stateless revision, and for simple clients that open no session.
     pub(crate) session: Option<Arc<Session>>,
 }
+
+impl ConnectedAgent {
+    /// Returns when the session began. A client of the stateless revision has none.
+    pub(crate) fn session_began_ms(&self) -> Option<i64> {
+        self.session.as_ref().map(|session| session.began_ms)
+    }
+}

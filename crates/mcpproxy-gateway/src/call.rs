@@ -175,7 +175,8 @@ impl Incoming<'_> {
         extras: &CallExtras,
     ) -> Result<Decision, StoreError> {
         let prior = prior_state::look_up(self.state, self.agent, &declared, extras, tool).await?;
-        let moment = Moment { clock: self.snapshot.clock(), limits: &self.state.limits, prior };
+        let session_began_ms = self.agent.session_began_ms();
+        let moment = Moment { clock: self.snapshot.clock(), limits: &self.state.limits, prior, session_began_ms };
         let size = declared.arguments.as_str().len();
         let inputs = self.snapshot.decision_inputs();
         Ok(offload(size, || decide(inputs, &self.agent.identity, declared, tool, moment)))

@@ -2,6 +2,7 @@
 
 mod contracts;
 mod counts;
+mod reviews;
 mod servers;
 mod tool_changes;
 mod tools;
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mcpproxy_core::review::weakening::Weaker;
+use mcpproxy_core::trust::lock::Lock;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
 use mcpproxy_core::{Offered, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};
@@ -28,8 +30,10 @@ use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
 use crate::tool_lists::ToolLists;
-use crate::upstream::{adopt_orphans, reap, sweep};
+use crate::trusted::Trust;
+use crate::upstream::{Origin, adopt_orphans, reap, sweep};
 use counts::ToolCounts;
+use reviews::follow_reviews;
 use servers::{Servers, changed_lists};
 use what_if::Replays;
 
@@ -63,12 +67,14 @@ pub struct Options {
     pub base_url: String,
     /// The program and arguments that run the demo server on standard input and output.
     pub demo_command: Vec<String>,
+    /// With a lock file, exactly the definitions in it are accepted.
+    pub lock: Option<Arc<Lock>>,
 }
 
 impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, tools, base_url, demo_command } = options;
+        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock } = options;
         adopt_orphans();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
@@ -78,7 +84,7 @@ impl Gateway {
         let approvals =
             Approvals::new(store.clone(), ledger.clone(), &settings.approvals, link_base(&settings, &base_url));
         let snapshot = Snapshot::build(files.clone(), Default::default(), None);
-        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot));
+        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, Trust::new(lock)));
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into());
@@ -91,9 +97,10 @@ impl Gateway {
         tokio::spawn(notify(approvals.clone(), stopping.clone()));
         tokio::spawn(reap(stopping.clone()));
         for server in &settings.servers {
-            gateway.servers.start(server.clone());
+            gateway.servers.start(server.clone(), Origin::Start);
         }
         gateway.servers.refresh(None);
+        tokio::spawn(follow_reviews(gateway.clone()));
         gateway
     }
 
@@ -119,7 +126,7 @@ impl Gateway {
         // A changed server is replaced in one step, so that nobody finds it missing.
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
-                self.servers.start(server.clone());
+                self.servers.start(server.clone(), self.state.trust.choices.origin_of(&server.name));
             }
         }
         *self.reload_error_slot() = None;
@@ -127,6 +134,9 @@ impl Gateway {
         self.state.usages.resize(settings.limits.memory_bytes);
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));
+        if old.trust != settings.trust {
+            self.servers.judge_all();
+        }
         if old.direct_mode && !settings.direct_mode {
             self.state.sessions.close_direct();
             self.state.listeners.end_direct();

@@ -7,16 +7,18 @@
 //! | `downstream` | speaks MCP with agents, over HTTP and standard input |
 //! | `gateway` | the public handle: start, reload, stop, and views for operators |
 //! | `call` | the path of a tool call, from request to answer |
+//! | `trust` | judges what servers list, and lets users review it |
 //! | `state` | state that all requests share |
 //! | `approvals` | approval requests, standing approvals, notifications |
 //! | `views` | tools and contracts as JSON for agents and operators |
 //! | `held` | changes of the operator's files that wait for a user |
+//! | `trusted` | how servers came into the settings, and the rules that follow |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
 //! | `fair_pool` | shares slots and memory fairly between agents |
-//! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `crash` | small helpers |
+//! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
 
 mod agents;
 mod answer;
@@ -35,6 +37,7 @@ mod in_progress;
 mod kept_answers;
 mod message;
 mod offload;
+mod pace;
 mod protocol;
 mod record;
 mod reloader;
@@ -44,6 +47,8 @@ mod snapshot;
 mod state;
 mod status;
 mod tool_lists;
+mod trust;
+mod trusted;
 mod upstream;
 mod views;
 
@@ -66,4 +71,5 @@ pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
 pub use tool_lists::ToolLists;
+pub use trust::{Review, ReviewEntry, ReviewError};
 pub use upstream::end_orphans;

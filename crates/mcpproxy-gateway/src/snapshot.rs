@@ -63,13 +63,13 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Builds a snapshot from what the enabled servers offer now. Reuses the unchanged parts of the previous one.
+    /// Builds a snapshot from what agents may see of the enabled servers' lists. Reuses the unchanged parts of the previous one.
     pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
         let Files { settings, contracts, policies } = files;
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
             .filter(|(_, server)| server.settings.enabled)
-            .map(|(name, server)| (name.clone(), server.offers()))
+            .map(|(name, server)| (name.clone(), Arc::clone(&server.admission().offers)))
             .collect();
         let tools = offers.iter().map(|(name, offers)| (name.clone(), Arc::clone(&offers.tools)));
         let catalog = match before {

@@ -21,6 +21,7 @@ use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
 use crate::snapshot::Snapshot;
+use crate::trusted::Trust;
 
 /// Longest wait of a call for a server that is being reached for the first time.
 const FIRST_TRY: Duration = Duration::from_secs(10);
@@ -50,6 +51,8 @@ pub(crate) struct SharedState {
     pub(crate) in_progress: InProgress,
     /// Cancelled before the log closes. From then on, no agent gets an answer.
     pub(crate) silent: CancellationToken,
+    /// Rules for definitions that do not come from the settings.
+    pub(crate) trust: Trust,
     news: ServerNews,
 }
 
@@ -62,7 +65,7 @@ struct ServerNews {
 }
 
 impl SharedState {
-    pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot) -> Self {
+    pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot, trust: Trust) -> Self {
         Self {
             tokens: TokenCache::new(store.clone()),
             rejected_tokens: RejectedTokens::default(),
@@ -79,6 +82,7 @@ impl SharedState {
             in_progress: InProgress::default(),
             silent: CancellationToken::new(),
             news: ServerNews::default(),
+            trust,
             snapshot: ArcSwap::from_pointee(snapshot),
             approvals,
             store,

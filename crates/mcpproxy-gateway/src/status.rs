@@ -29,6 +29,10 @@ pub struct ServerStatus {
     pub protocol: Option<String>,
     pub pid: Option<u32>,
     pub restarts: u64,
+    /// Definitions that agents do not see, because nobody has accepted them.
+    pub quarantined: usize,
+    /// Quarantined definitions that wait for a user. Rejected ones do not.
+    pub to_review: usize,
     /// Tools that the gateway leaves out, with the reason.
     pub hidden_tools: Vec<(String, String)>,
     /// Offered tools with a schema that is not valid JSON Schema, with the mistake. Nothing is checked with that schema.

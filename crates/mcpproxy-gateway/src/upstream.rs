@@ -1,6 +1,7 @@
 //! The side of the servers: one long-lived connection per server, supervised by its own task and shared by all calls.
 
 mod allowance;
+mod admission;
 mod client;
 mod connect;
 mod connection;
@@ -22,6 +23,7 @@ mod server;
 mod stdio;
 mod supervise;
 
+pub(crate) use admission::{Admission, Origin};
 pub(crate) use client::Client;
 pub use descendants::end_orphans;
 pub(crate) use descendants::{adopt_orphans, reap};

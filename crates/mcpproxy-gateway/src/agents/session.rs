@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) capabilities: Arc<str>,
     /// The MCP revision that the handshake agreed on. Empty where there was none.
     pub(crate) revision: String,
+    /// Milliseconds since 1970.
+    pub(crate) began_ms: i64,
     /// URIs of resources that the agent subscribed to.
     pub(crate) uris: Arc<SubscribedUris>,
     level: Mutex<Option<LogLevel>>,
@@ -139,6 +142,7 @@ impl Session {
             client,
             capabilities,
             revision: String::new(),
+            began_ms: Timestamp::now().as_millisecond(),
             uris: Arc::new(SubscribedUris::new(usage)),
             level: Mutex::default(),
             standing: Mutex::default(),

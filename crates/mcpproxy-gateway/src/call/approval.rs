@@ -84,7 +84,8 @@ pub(super) async fn obtain(
     extras: CallExtras,
 ) -> Result<Approved, Stopped> {
     let Incoming { state, agent, passage, snapshot, .. } = incoming;
-    let moment = Moment { clock: snapshot.clock(), limits: &state.limits, prior: PriorState::default() };
+    let (prior, session_began_ms) = (PriorState::default(), agent.session_began_ms());
+    let moment = Moment { clock: snapshot.clock(), limits: &state.limits, prior, session_began_ms };
     // A decision about this very call counts more than a standing approval for calls like it.
     let by_standing = match has_own_decision(state, agent, &request, &extras).await? {
         true => StandingDecision::NotCovered(request),

@@ -59,6 +59,10 @@ impl<'a> PermittedCall<'a> {
         let Some(server) = snapshot.servers.get(tool.name.server()).map(Arc::clone) else {
             return Err(Stopped::Answered(Err(RpcError::new(INVALID_PARAMS, "the server was removed"))));
         };
+        let offers = snapshot.offers.get(tool.name.server());
+        if !offers.is_some_and(|offers| server.still_lists(&tool.offered, offers)) {
+            return Err(Denial::Quarantined { name: tool.name.clone() }.into());
+        }
         let sensitive = Sensitive::of(&tool, permit.arguments().as_str());
         // The agent of a direct call chose no variant, so it cannot choose another.
         let is_useful =

@@ -174,8 +174,9 @@ async fn answer(
         ("tools/call", _) => call_tool(state, agent, &params, passage(&["name", "arguments"])).await,
         ("prompts/get", _) => {
             let name = required(&params, "name")?;
-            let (server, own) =
-                find(state, agent, agent.endpoint_mode.name_in(&name)).ok_or_else(|| unknown("prompt", &name))?;
+            let found = find(state, agent, agent.endpoint_mode.name_in(&name));
+            let found = found.filter(|(server, own)| has_prompt(state, server.name(), own));
+            let (server, own) = found.ok_or_else(|| unknown("prompt", &name))?;
             let subject = vec![("name", quote(own))];
             let reply =
                 relayed(Box::pin(relay(&server, Relayed::GetPrompt, subject, Some(own), &passage(&["name"]))).await);
@@ -290,6 +291,13 @@ fn find<'n>(
     Some((Arc::clone(server), own))
 }
 
+/// Returns true if agents may see this prompt. One that is quarantined does not exist for them.
+fn has_prompt(state: &SharedState, server: &ServerName, name: &str) -> bool {
+    let snapshot = state.snapshot.load();
+    let named = |json: &String| member(json, "name").and_then(string_value).is_some_and(|found| found == name);
+    snapshot.offers.get(server).is_some_and(|offers| offers.prompts.iter().any(named))
+}
+
 fn relayed(answer: Result<Reply, UpstreamError>) -> Reply {
     answer.unwrap_or_else(|error| {
         let data = serde_json::json!({"code": error.code()});
@@ -314,10 +322,11 @@ async fn complete(
     let reference = field(params, "ref").ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.ref is required"))?;
     let word = |key: &str| member(reference, key).and_then(string_value);
     let (key, found) = match (word("name"), word("uri")) {
-        (Some(name), _) => (
-            "name",
-            find(state, agent, agent.endpoint_mode.name_in(&name)).map(|(server, own)| (server, own.to_owned())),
-        ),
+        (Some(name), _) => {
+            let found = find(state, agent, agent.endpoint_mode.name_in(&name));
+            let found = found.filter(|(server, own)| has_prompt(state, server.name(), own));
+            ("name", found.map(|(server, own)| (server, own.to_owned())))
+        }
         (None, Some(uri)) => {
             ("uri", find(state, agent, agent.endpoint_mode.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())))
         }

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use mcpproxy_core::json::string_value;
 use mcpproxy_core::settings::ServerSettings;
 use mcpproxy_core::{Changed, ServerName};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::counts::ToolCounts;
 use super::tool_changes::ToolChanges;
@@ -21,10 +23,13 @@ use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::ServerStatus;
 use crate::tool_lists::ToolLists;
-use crate::upstream::{Change, Server, Watch, supervise};
+use crate::trust;
+use crate::upstream::{Change, Origin, Server, Watch, supervise};
 
 /// Changes within this time share one snapshot.
 const GATHER: Duration = Duration::from_millis(20);
+/// Longest wait for the snapshot after a user's decision.
+const JUDGED_IN: Duration = Duration::from_secs(5);
 /// Longest wait for the open calls of a server that was removed or changed.
 const OPEN_CALLS: Duration = Duration::from_secs(10);
 /// Longest wait for servers to stop when the gateway stops.
@@ -67,17 +72,49 @@ impl Servers {
     }
 
     /// Starts a server, or replaces the one of the same name.
-    pub(super) fn start(&self, settings: ServerSettings) {
+    /// A server that keeps its command or address keeps its origin.
+    pub(super) fn start(&self, settings: ServerSettings, origin: Origin) {
         let name = settings.name.clone();
+        let old = self.find(&name).filter(|old| old.identity() == settings.identity.key());
+        let origin = old.map_or(origin, |old| old.origin);
         let is_started = settings.enabled && settings.transport.mistakes().is_none();
-        let server = Arc::new(Server::new(settings, &self.logs));
+        let server = Arc::new(Server::new(settings, &self.logs, origin));
         let task = is_started.then(|| {
-            let watch = Arc::new(Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) });
+            let watch = Arc::new(self.watcher());
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
         });
         let replaced = self.running().insert(name, Supervised { server, task });
         if let Some(replaced) = replaced {
             self.leave(replaced);
+        }
+    }
+
+    fn watcher(&self) -> Watcher {
+        Watcher { changes: self.changes.clone(), state: Arc::clone(&self.state) }
+    }
+
+    /// Judges a server's lists again, after a user decided or the rules changed. Returns when agents see the result.
+    pub(super) async fn judge_again(&self, server: &Arc<Server>) {
+        self.state.report_news();
+        self.watcher().judge(Arc::clone(server), Change::Judged).await;
+        let applied = async {
+            loop {
+                let changed = self.state.news_applied();
+                if self.state.has_applied_all_news() {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _late = tokio::time::timeout(JUDGED_IN, applied).await;
+    }
+
+    /// Judges the lists of all servers again.
+    pub(super) fn judge_all(&self) {
+        for supervised in self.running().values() {
+            self.state.report_news();
+            let (watcher, server) = (self.watcher(), Arc::clone(&supervised.server));
+            tokio::spawn(async move { watcher.judge(server, Change::Judged).await });
         }
     }
 
@@ -151,14 +188,15 @@ impl Servers {
     }
 }
 
-/// Passes a supervisor's reports to the task that builds snapshots.
+/// Passes a supervisor's reports to the task that builds snapshots. New lists are judged first.
+#[derive(Clone)]
 struct Watcher {
     changes: mpsc::UnboundedSender<(ServerName, Change)>,
     state: Arc<SharedState>,
 }
 
 impl Watch for Watcher {
-    fn changed(&self, server: &Server, change: Change) {
+    fn changed(&self, server: &Arc<Server>, change: Change) {
         // Snapshots contain no resources, and a server may send updates as fast as it can write. So they do not queue.
         if let Change::ResourceUpdated(params) = &change {
             if let Some(uri) = member(params, "uri").and_then(string_value) {
@@ -170,7 +208,40 @@ impl Watch for Watcher {
         // Marked between the two steps. A task that sees the server as tried then also sees the report, and waits for
         // its snapshot.
         server.set_tried();
+        match change {
+            Change::Connected | Change::Tools | Change::Prompts | Change::Resources | Change::Judged => {
+                let (watcher, server) = (self.clone(), Arc::clone(server));
+                tokio::spawn(async move { watcher.judge(server, change).await });
+            }
+            Change::Failed { .. } | Change::ToolsUnread(_) | Change::ResourceUpdated(_) => {
+                let _stopping = self.changes.send((server.name().clone(), change));
+            }
+        }
+    }
+}
+
+impl Watcher {
+    /// Judges a server's lists, and reports the change. A judgement that could not be stored is repeated later.
+    async fn judge(&self, server: Arc<Server>, change: Change) {
+        let again = trust::admit(&self.state, &server).await;
         let _stopping = self.changes.send((server.name().clone(), change));
+        if let Some(at) = again
+            && server.plan()
+        {
+            tokio::spawn(self.clone().judge_later(server, at));
+        }
+    }
+
+    fn judge_later(self, server: Arc<Server>, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            tokio::select! {
+                () = tokio::time::sleep_until(at) => {}
+                () = server.stop.cancelled() => return,
+            }
+            server.begin_planned();
+            self.state.report_news();
+            self.judge(server, Change::Judged).await;
+        })
     }
 }
 
@@ -241,6 +312,9 @@ async fn announce(state: &SharedState, changes: Vec<(ServerName, Change)>, befor
                 state.events.send(GatewayEvent::Down { server: name, reason, hint });
             }
             Change::Tools => {}
+            Change::Judged => {
+                lists.extend([ListKind::Prompts, ListKind::Resources].map(|kind| (name.clone(), kind)));
+            }
             Change::ToolsUnread(reason) => record::note_unread_tools(&state.ledger, &name, &reason).await,
             Change::Prompts => drop(lists.insert((name, ListKind::Prompts))),
             Change::Resources => drop(lists.insert((name, ListKind::Resources))),
@@ -270,9 +344,9 @@ mod tests {
         let gateway = gateway(folder.path(), Settings::default()).await;
         let settings = disabled("fx");
         let name = settings.name.clone();
-        gateway.servers.start(settings.clone());
+        gateway.servers.start(settings.clone(), Origin::Start);
         let first = gateway.servers.find(&name).unwrap();
-        gateway.servers.start(settings);
+        gateway.servers.start(settings, Origin::Start);
         let second = gateway.servers.find(&name).unwrap();
         tokio::time::timeout(Duration::from_secs(30), first.stop.cancelled()).await.expect("the first one stops");
         assert!(!second.stop.is_cancelled());
@@ -329,6 +403,7 @@ mod tests {
             tools: folder.join("tools"),
             base_url: String::new(),
             demo_command: Vec::new(),
+            lock: None,
         })
     }
 }

@@ -1,23 +1,21 @@
 //! Stores the tools that servers list, and records what changed since the last list.
 //!
-//! A server can change its list as often as it likes. Records about it have a pause of a second between them, and each
+//! A server can change its list as often as it likes. Records about it have pauses between them that double, and each
 //! compares with the list of the record before. So no change is lost, and no server can fill the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mcpproxy_core::json::quote;
 use mcpproxy_core::{Offer, OfferChanges, ServerName};
 use mcpproxy_store::{Kind, NewRecord, Status};
 use tokio::time::Instant;
 
+use crate::pace::Pace;
 use crate::record;
 use crate::state::SharedState;
 use crate::tool_lists::ToolLists;
 
-/// Time between two records about the tools of one server.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Names of each kind in the metadata of a record, at most.
 const NAMES_MAX: usize = 50;
 
@@ -34,7 +32,7 @@ pub(super) struct ToolChanges {
 
 struct Known {
     offer: Arc<Offer>,
-    recorded: Option<Instant>,
+    pace: Pace,
 }
 
 impl ToolChanges {
@@ -49,9 +47,9 @@ impl ToolChanges {
 
     /// Completes when the next record is due. Never completes if none is.
     pub(super) async fn due(&self) {
-        let recorded = self.listed.iter().filter_map(|name| self.known.get(name)?.recorded);
-        match recorded.min() {
-            Some(recorded) => tokio::time::sleep_until(recorded + PAUSE).await,
+        let next = self.listed.iter().filter_map(|name| self.known.get(name)?.pace.next());
+        match next.min() {
+            Some(next) => tokio::time::sleep_until(next).await,
             None => std::future::pending().await,
         }
     }
@@ -62,9 +60,12 @@ impl ToolChanges {
         self.known.retain(|name, _| snapshot.offers.contains_key(name));
         let now = Instant::now();
         for name in std::mem::take(&mut self.listed) {
-            let Some(offer) = snapshot.offers.get(&name).map(|offers| Arc::clone(&offers.tools)) else { continue };
+            // What the server listed, with definitions that are held.
+            let Some(offer) = snapshot.servers.get(&name).map(|server| Arc::clone(&server.offers().tools)) else {
+                continue;
+            };
             let known = self.known.get(&name);
-            if known.is_some_and(|known| known.recorded.is_some_and(|recorded| now < recorded + PAUSE)) {
+            if known.is_some_and(|known| !known.pace.is_due(now)) {
                 self.listed.insert(name);
                 continue;
             }
@@ -72,9 +73,11 @@ impl ToolChanges {
             let (lists, server, after) = (self.lists.clone(), name.clone(), Arc::clone(&offer));
             let compared = tokio::task::spawn_blocking(move || compare(&lists, &server, before, &after)).await;
             let Ok(compared) = compared else { continue };
-            let before = self.known.get(&name).and_then(|known| known.recorded);
-            let recorded = if matches!(compared, Compared::Changed(_)) { Some(now) } else { before };
-            self.known.insert(name.clone(), Known { offer: Arc::clone(&offer), recorded });
+            let mut pace = self.known.remove(&name).map(|known| known.pace).unwrap_or_default();
+            if matches!(compared, Compared::Changed(_)) {
+                pace.step(now);
+            }
+            self.known.insert(name.clone(), Known { offer: Arc::clone(&offer), pace });
             let is_saved = match compared {
                 Compared::Same => false,
                 Compared::New => true,

@@ -63,7 +63,8 @@ impl Gateway {
         {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
-        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, prior: PriorState::default() };
+        let (prior, session_began_ms) = (PriorState::default(), None);
+        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, prior, session_began_ms };
         let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
         Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
     }

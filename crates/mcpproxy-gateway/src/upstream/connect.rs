@@ -23,6 +23,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Capabilities that the gateway relays to agents. It has no roots to offer.
 const LEGACY_CAPABILITIES: &str = "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{}}";
 
+/// Longest text for models that is compared with the one before.
+const INSTRUCTIONS_MAX_BYTES: usize = 64 * 1024;
 /// Largest capabilities of a server, which are kept as long as it is connected.
 const CAPABILITIES_MAX_BYTES: usize = 64 * 1024;
 
@@ -146,7 +148,9 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
     match answer {
         Ok(Ok(result)) if speaks_modern(&result) => {
             let capabilities = kept_capabilities(member(&result, "capabilities"));
-            Ok(Some(Connection { link, era: Era::Modern, version: MODERN_VERSION.to_owned(), capabilities }))
+            let instructions = kept_instructions(member(&result, "instructions"));
+            let version = MODERN_VERSION.to_owned();
+            Ok(Some(Connection { link, era: Era::Modern, version, capabilities, instructions }))
         }
         Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed | UpstreamError::Unsent)) => Err(error),
         Ok(_) | Err(_) => Ok(None),
@@ -156,6 +160,12 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
 /// Returns the capabilities to keep. A server whose capabilities are too large counts as one without any.
 fn kept_capabilities(capabilities: Option<&str>) -> String {
     capabilities.filter(|text| text.len() <= CAPABILITIES_MAX_BYTES).unwrap_or("{}").to_owned()
+}
+
+/// Returns the text for models to keep. Longer texts are ignored, because no agent gets them.
+fn kept_instructions(instructions: Option<&str>) -> Option<Arc<str>> {
+    let text = instructions.filter(|text| text.len() <= INSTRUCTIONS_MAX_BYTES).and_then(string_value)?;
+    (!text.trim().is_empty()).then(|| text.as_ref().into())
 }
 
 fn speaks_modern(result: &str) -> bool {
@@ -187,6 +197,7 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
         )));
     }
     let capabilities = kept_capabilities(message::field(&fields, "capabilities"));
+    let instructions = kept_instructions(message::field(&fields, "instructions"));
     let ready = message::notification("notifications/initialized", "{}");
     match &link {
         Link::Duplex(line) => line.send(ready).await?,
@@ -195,5 +206,5 @@ async fn initialize(link: Link) -> Result<Connection, UpstreamError> {
             link.send(ready, Vec::new()).await?;
         }
     }
-    Ok(Connection { link, era: Era::Legacy, version, capabilities })
+    Ok(Connection { link, era: Era::Legacy, version, capabilities, instructions })
 }

@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) version: String,
     /// The server's capabilities, as raw JSON.
     pub(crate) capabilities: String,
+    /// The server's text for models.
+    pub(crate) instructions: Option<Arc<str>>,
 }
 
 #[derive(Clone)]

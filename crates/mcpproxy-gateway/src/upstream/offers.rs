@@ -37,16 +37,24 @@ pub(crate) struct Offers {
     pub(crate) can_subscribe: bool,
     /// True if the server answers `resources/read`.
     pub(crate) has_resources: bool,
+    /// The text for models that the server sent with its handshake. Agents do not get it.
+    pub(crate) instructions: Option<Arc<str>>,
 }
 
 impl Offers {
     /// Reads all lists that the server offers.
     pub(crate) async fn load(connection: &Connection, server: &ServerSettings) -> Result<Self, UpstreamError> {
-        let mut offers = Self { can_complete: connection.can("completions"), ..Self::default() };
+        let instructions = connection.instructions.clone();
+        let mut offers = Self { can_complete: connection.can("completions"), instructions, ..Self::default() };
         offers.load_tools(connection, server).await?;
         offers.load_prompts(connection).await?;
         offers.load_resources(connection).await?;
         Ok(offers)
+    }
+
+    /// Counts the definitions in all lists.
+    pub(crate) fn count(&self) -> usize {
+        self.tools.len() + self.prompts.len() + self.templates.len() + usize::from(self.instructions.is_some())
     }
 
     /// Returns the tools whose schema has a mistake, with the mistake.

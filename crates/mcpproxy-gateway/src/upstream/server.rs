@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures::FutureExt as _;
 use mcpproxy_core::settings::ServerSettings;
-use mcpproxy_core::{Mistake, ServerName, Untrusted};
+use mcpproxy_core::trust::DefinitionKind;
+use mcpproxy_core::{Mistake, Offered, ServerName, Untrusted};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{Admission, Origin};
 use super::connect::reach_legacy;
 use super::connection::{Connection, Link};
 use super::error::UpstreamError;
@@ -19,6 +21,7 @@ use super::log::ServerLog;
 use super::offers::Offers;
 use crate::agents::AgentKey;
 use crate::fair_pool::FairPool;
+use crate::pace::Pace;
 use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
 
@@ -36,6 +39,13 @@ pub(crate) struct Server {
     connection: ArcSwapOption<Connection>,
     twin: tokio::sync::Mutex<Twin>,
     offers: ArcSwap<Offers>,
+    /// The part of `offers` that agents may see.
+    admission: ArcSwap<Admission>,
+    /// Held while lists are judged, one after the other.
+    pub(crate) judging: tokio::sync::Mutex<Pace>,
+    /// True while a later judgement is planned.
+    is_planned: AtomicBool,
+    pub(crate) origin: Origin,
     restarts: AtomicU64,
     was_tried: AtomicBool,
     /// Notified when a connection is established.
@@ -67,7 +77,7 @@ enum Twin {
 }
 
 impl Server {
-    pub(crate) fn new(settings: ServerSettings, logs: &Path) -> Self {
+    pub(crate) fn new(settings: ServerSettings, logs: &Path, origin: Origin) -> Self {
         let reason = settings.transport.mistakes().map(described);
         let name = match (settings.enabled, &reason) {
             (false, _) => StateName::Disabled,
@@ -81,6 +91,10 @@ impl Server {
             connection: ArcSwapOption::empty(),
             twin: tokio::sync::Mutex::new(Twin::Unopened),
             offers: ArcSwap::default(),
+            admission: ArcSwap::default(),
+            judging: tokio::sync::Mutex::default(),
+            is_planned: AtomicBool::new(false),
+            origin,
             restarts: AtomicU64::new(0),
             was_tried: AtomicBool::new(!settings.enabled || settings.transport.mistakes().is_some()),
             connected: Notify::new(),
@@ -97,8 +111,44 @@ impl Server {
         &self.settings.name
     }
 
+    /// Returns the newest lists, judged or not.
     pub(crate) fn offers(&self) -> Arc<Offers> {
         self.offers.load_full()
+    }
+
+    /// Returns what agents may see of the lists.
+    pub(crate) fn admission(&self) -> Arc<Admission> {
+        self.admission.load_full()
+    }
+
+    pub(crate) fn set_admission(&self, admission: Admission) {
+        self.admission.store(Arc::new(admission));
+    }
+
+    /// Names the server's command or address. Pins belong to it.
+    pub(crate) fn identity(&self) -> &str {
+        self.settings.identity.key()
+    }
+
+    /// Returns true if the newest list still describes the tool as it is in this snapshot's offers. A list that was read
+    /// after the snapshot may be unjudged, and a call must not slip through before its judgement.
+    pub(crate) fn still_lists(&self, tool: &Offered, offers: &Arc<Offers>) -> bool {
+        let (admission, listed) = (self.admission.load(), self.offers.load());
+        if Arc::ptr_eq(&admission.offers, offers) && Arc::ptr_eq(&admission.listed, &listed) {
+            return true;
+        }
+        // A tool that is gone is the server's to refuse.
+        listed.tools.tools().find(|listed| listed.name == tool.name).is_none_or(|listed| listed.json == tool.json)
+            && !admission.held.keys().any(|key| key.kind == DefinitionKind::Tool && *key.name == *tool.name.tool())
+    }
+
+    /// Plans a later judgement. Returns false if one is planned.
+    pub(crate) fn plan(&self) -> bool {
+        !self.is_planned.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn begin_planned(&self) {
+        self.is_planned.store(false, Ordering::Release);
     }
 
     /// Returns true if the server may keep a log level that can be set. A stateless server gets the level with each
@@ -128,7 +178,8 @@ impl Server {
     }
 
     pub(crate) fn status(&self) -> ServerStatus {
-        let offers = self.offers.load();
+        let admission = self.admission.load();
+        let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         ServerStatus {
             name: self.settings.name.clone(),
@@ -147,6 +198,8 @@ impl Server {
             protocol: self.connection.load().as_ref().map(|connection| connection.version.clone()),
             pid: state.pid,
             restarts: self.restarts.load(Ordering::Relaxed),
+            quarantined: admission.held.len(),
+            to_review: admission.waiting(),
             hidden_tools: offers.hidden.clone(),
             unchecked_tools: offers.unchecked(),
         }

@@ -66,7 +66,7 @@ static REFRESH_TURN: Semaphore = Semaphore::const_new(1);
 
 /// Receives reports about a server.
 pub(crate) trait Watch: Send + Sync {
-    fn changed(&self, server: &Server, change: Change);
+    fn changed(&self, server: &Arc<Server>, change: Change);
 }
 
 pub(crate) enum Change {
@@ -81,6 +81,8 @@ pub(crate) enum Change {
     Prompts,
     Resources,
     ResourceUpdated(String),
+    /// What agents may see was judged again, without a new list.
+    Judged,
 }
 
 enum End {
@@ -255,7 +257,7 @@ async fn refresh_turn(at: Option<Instant>) -> Option<SemaphorePermit<'static>> {
 
 /// Reads the tools again, and reports them if they changed. After a failure, which is returned as a reason, the previous
 /// list remains. If the connection is lost, the supervisor notices it by itself.
-async fn refresh(server: &Server, connection: &Connection, watch: &dyn Watch) -> Result<(), String> {
+async fn refresh(server: &Arc<Server>, connection: &Connection, watch: &dyn Watch) -> Result<(), String> {
     let mut offers = Offers::clone(&server.offers());
     let before = (Arc::clone(&offers.tools), offers.hidden.clone());
     let limit = server.settings.connect_timeout.min(REFRESH_TIMEOUT);
@@ -272,7 +274,7 @@ async fn refresh(server: &Server, connection: &Connection, watch: &dyn Watch) ->
 }
 
 async fn take_notice(
-    server: &Server,
+    server: &Arc<Server>,
     connection: &Connection,
     notice: Notice,
     watch: &dyn Watch,

@@ -39,7 +39,8 @@ impl ApprovalFlow<'_> {
         let clock = snapshot.clock();
         // The dry run was checked before the user was asked, and the user has seen it since.
         let prior = PriorState { dry_run_ms: Some(clock.now_ms), is_repeat: false };
-        let moment = Moment { clock, limits: &self.state.limits, prior };
+        let session_began_ms = self.agent.session_began_ms();
+        let moment = Moment { clock, limits: &self.state.limits, prior, session_began_ms };
         let declared = Declared {
             name: name.clone(),
             intent: self.request.intent().clone(),

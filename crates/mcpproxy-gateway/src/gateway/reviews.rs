@@ -1,0 +1,61 @@
+//! Reviews of quarantined definitions, for operators.
+
+use std::time::Duration;
+
+use mcpproxy_core::ServerName;
+use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
+
+use super::Gateway;
+use crate::trust::{self, Review, ReviewError};
+
+/// Time between two looks for decisions that were made at another gateway.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Gateway {
+    /// Notes that a person is about to add this server at a terminal. Its first list is then accepted.
+    pub fn choose(&self, name: ServerName) {
+        self.state.trust.choices.announce(name);
+    }
+
+    /// Returns the definitions of a server that wait for a user.
+    pub async fn review(&self, name: &ServerName) -> Result<Review, ReviewError> {
+        let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
+        trust::review(&self.state, &server).await
+    }
+
+    /// Applies the decisions of a user. When this returns, agents see what was accepted.
+    pub async fn decide(
+        &self,
+        name: &ServerName,
+        decisions: &[PinDecision],
+        user: &PresenceProof,
+    ) -> Result<Vec<Decided>, ReviewError> {
+        let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
+        let decided = trust::decide(&self.state, &server, decisions, user).await?;
+        self.servers.judge_again(&server).await;
+        Ok(decided)
+    }
+
+    /// Returns the accepted definitions of a server.
+    pub async fn accepted(&self, name: &ServerName) -> Result<Vec<AcceptedPin>, ReviewError> {
+        let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
+        Ok(self.state.store.accepted_pins(server.identity()).await?)
+    }
+}
+
+/// Applies decisions that users made at another gateway with the same store.
+pub(super) async fn follow_reviews(gateway: Gateway) {
+    let state = &gateway.state;
+    let mut seen = None;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = state.stopping.cancelled() => return,
+        }
+        // The store logs its own errors, and a later look finds the decision.
+        let Ok(version) = state.store.pins_version().await else { continue };
+        if seen.replace(version).is_some_and(|seen| seen != version) {
+            gateway.servers.judge_all();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Judges a list of a server, stores and records the result, and sets what agents may see.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcpproxy_core::trust::scan::Neighbours;
+use mcpproxy_core::trust::{
+    Definition, DefinitionKey, DefinitionKind, Held, Judgement, Known, Pin, Rules, Verdict, judge,
+};
+use mcpproxy_core::{Catalog, Quarantined, ServerName};
+use mcpproxy_store::{AdmittedPin, HeldPin, Listing, StoreError};
+use tokio::time::Instant;
+
+use super::notes;
+use crate::record::now_ms;
+use crate::state::SharedState;
+use crate::upstream::{Admission, Offers, Server};
+
+/// Time until a list is judged again after the store failed.
+const STORE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Judges the newest lists of a server. Returns when to judge them again, if that is needed.
+pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instant> {
+    let mut pace = server.judging.lock().await;
+    let before = server.admission();
+    let listed = server.offers();
+    let snapshot = state.snapshot.load_full();
+    let rules = state.trust.rules(&snapshot.settings, &server.settings, server.origin);
+    let known = match newest(state, server, &before).await {
+        Ok(known) => Some(known),
+        Err(error) => {
+            tracing::error!(server = %server.name(), %error, "could not read the pins; new definitions are held");
+            None
+        }
+    };
+    let (own, catalog) = (server.name().clone(), Arc::clone(&snapshot));
+    let (list, read) = (Arc::clone(&listed), known.clone());
+    let judged = tokio::task::spawn_blocking(move || {
+        let known = read.as_ref().map(|(_, known)| known.as_ref());
+        Judged::of(&list, known, &rules, || neighbours(&own, &catalog.catalog))
+    });
+    let Ok(mut judged) = judged.await else {
+        tracing::error!(server = %server.name(), "could not judge the definitions; the previous ones remain");
+        return Some(Instant::now() + STORE_PAUSE);
+    };
+    let mut again = known.is_none().then(|| Instant::now() + STORE_PAUSE);
+    let mut known = known;
+    if let Some((_, read)) = &known
+        && judged.has_news(read)
+    {
+        let now = Instant::now();
+        if pace.is_due(now) {
+            pace.step(now);
+            match keep(state, server, &judged, read).await {
+                Ok(saved) => known = Some(saved),
+                Err(error) => {
+                    tracing::error!(server = %server.name(), %error, "could not store pins; new definitions are held");
+                    judged.hold_news(Held::Unreadable);
+                    again = Some(now + STORE_PAUSE);
+                }
+            }
+        } else {
+            // Held at once, and stored later.
+            judged.hold_news(Held::Changed);
+            again = pace.next();
+        }
+    }
+    server.set_admission(judged.admission(listed, &before, known));
+    again
+}
+
+/// Returns what the store knows, from memory if no user decided meanwhile.
+async fn newest(state: &SharedState, server: &Server, before: &Admission) -> Result<(i64, Arc<Known>), StoreError> {
+    let version = state.store.pins_version().await?;
+    match &before.known {
+        Some((read, known)) if *read == version => Ok((version, Arc::clone(known))),
+        Some(_) | None => {
+            let known = state.store.known_pins(server.identity()).await?;
+            Ok((version, Arc::new(known)))
+        }
+    }
+}
+
+/// Records the news, stores them, and returns what the store knows then.
+async fn keep(
+    state: &SharedState,
+    server: &Server,
+    judged: &Judged,
+    known: &Known,
+) -> Result<(i64, Arc<Known>), StoreError> {
+    for record in notes::of_news(server.name(), &judged.all, known) {
+        state.ledger.append(record, mcpproxy_store::WaitFor::Disk).await?;
+    }
+    let now_ms = now_ms();
+    let name = server.name().to_string();
+    let listing = judged.listing(server.identity(), &name, now_ms);
+    state.store.save_listing(&listing).await?;
+    if let Some(event) = notes::event(server.name(), &judged.all, known) {
+        state.events.send(event);
+    }
+    let version = state.store.pins_version().await?;
+    Ok((version, Arc::new(state.store.known_pins(server.identity()).await?)))
+}
+
+/// The names of other servers' tools, which a tool may imitate.
+fn neighbours(own: &ServerName, catalog: &Catalog) -> Neighbours {
+    let mut servers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tool in catalog.tools().filter(|tool| tool.name.server() != own) {
+        servers.entry(tool.name.server().as_str()).or_default().push(tool.name.tool());
+    }
+    Neighbours::new(servers)
+}
+
+/// One definition with its result.
+pub(super) struct JudgedDefinition {
+    pub(super) definition: Definition,
+    pub(super) pin: Option<Pin>,
+    pub(super) judgement: Judgement,
+}
+
+/// A list with its results.
+pub(super) struct Judged {
+    pub(super) all: Vec<JudgedDefinition>,
+}
+
+impl Judged {
+    fn of(listed: &Offers, known: Option<&Known>, rules: &Rules, neighbours: impl FnOnce() -> Neighbours) -> Self {
+        let definitions = definitions(listed);
+        let judgements: Vec<Judgement> = match known {
+            Some(known) => {
+                // Most lists are the same, and then no scan needs the neighbours.
+                let neighbours = if is_same(&definitions, known) { Neighbours::default() } else { neighbours() };
+                judge(&definitions, known, rules, &neighbours)
+            }
+            None => definitions.iter().map(|_| Judgement::unreadable()).collect(),
+        };
+        let all = definitions.into_iter().zip(judgements).map(|(definition, judgement)| {
+            let pin = (judgement.verdict != Verdict::Same).then(|| definition.pin());
+            JudgedDefinition { definition, pin, judgement }
+        });
+        Self { all: all.collect() }
+    }
+
+    /// Returns true if there is something to store and record.
+    fn has_news(&self, known: &Known) -> bool {
+        let held: HashSet<&DefinitionKey> = self.held().map(|one| &one.definition.key).collect();
+        let is_withdrawn = known.definitions.iter().any(|(key, one)| one.waiting.is_some() && !held.contains(key));
+        !known.is_known || is_withdrawn || self.all.iter().any(|one| one.is_news(known))
+    }
+
+    fn held(&self) -> impl Iterator<Item = &JudgedDefinition> {
+        self.all.iter().filter(|one| matches!(one.judgement.verdict, Verdict::Held(held) if held != Held::Rejected))
+    }
+
+    /// Holds what would be admitted, because it is not stored yet.
+    fn hold_news(&mut self, reason: Held) {
+        for one in &mut self.all {
+            if matches!(one.judgement.verdict, Verdict::Admitted(_)) {
+                one.judgement.verdict = Verdict::Held(reason);
+            }
+        }
+    }
+
+    fn listing<'a>(&'a self, identity: &'a str, server: &'a str, now_ms: i64) -> Listing<'a> {
+        let (mut admitted, mut held) = (Vec::new(), Vec::new());
+        for one in &self.all {
+            let Some(pin) = one.pin else { continue };
+            match one.judgement.verdict {
+                Verdict::Same => {}
+                Verdict::Admitted(reason) => {
+                    admitted.push(AdmittedPin { definition: &one.definition, pin, reason });
+                }
+                Verdict::Held(reason) => {
+                    let details = notes::details(&one.judgement);
+                    held.push(HeldPin { definition: &one.definition, pin, reason, details });
+                }
+            }
+        }
+        let listed = self.all.iter().map(|one| &one.definition.key).collect();
+        Listing { identity, server, now_ms, admitted, held, listed }
+    }
+
+    /// Removes what is held. Lists that did not change keep their `Arc`s, so that a snapshot reuses what it built.
+    fn admission(&self, listed: Arc<Offers>, before: &Admission, known: Option<(i64, Arc<Known>)>) -> Admission {
+        let now_ms = now_ms();
+        let mut held = BTreeMap::new();
+        for one in &self.all {
+            let Verdict::Held(reason) = one.judgement.verdict else { continue };
+            let key = &one.definition.key;
+            let pinned = known.as_ref().and_then(|(_, known)| known.definitions.get(key));
+            let was_shown = pinned.is_some_and(|pinned| pinned.accepted.is_some());
+            let since_ms = before.held.get(key).map_or(now_ms, |before| before.since_ms);
+            held.insert(key.clone(), Quarantined { reason, since_ms, was_shown });
+        }
+        let is_same = Arc::ptr_eq(&listed, &before.listed) && *before.held == held;
+        let offers = match (is_same, held.is_empty()) {
+            (true, _) => Arc::clone(&before.offers),
+            (false, true) if self.all.len() == listed.count() => Arc::clone(&listed),
+            (false, _) => Arc::new(self.without(&listed, &held)),
+        };
+        Admission { listed, offers, held: Arc::new(held), known }
+    }
+
+    fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>) -> Offers {
+        let tools: HashMap<String, Quarantined> = held
+            .iter()
+            .filter(|(key, _)| key.kind == DefinitionKind::Tool)
+            .map(|(key, held)| (key.name.to_string(), *held))
+            .collect();
+        let only = |kind: DefinitionKind| -> Arc<[String]> {
+            let admitted = self.all.iter().filter(|one| one.definition.key.kind == kind);
+            let admitted = admitted.filter(|one| !held.contains_key(&one.definition.key));
+            admitted.map(|one| one.definition.json.to_string()).collect()
+        };
+        Offers {
+            tools: if tools.is_empty() { Arc::clone(&listed.tools) } else { Arc::new(listed.tools.admit(&tools)) },
+            prompts: only(DefinitionKind::Prompt),
+            templates: only(DefinitionKind::Template),
+            ..listed.clone()
+        }
+    }
+}
+
+impl JudgedDefinition {
+    /// Returns true if the store does not know this result.
+    pub(super) fn is_news(&self, known: &Known) -> bool {
+        match self.judgement.verdict {
+            Verdict::Same | Verdict::Held(Held::Rejected) => false,
+            Verdict::Admitted(_) => true,
+            Verdict::Held(_) => {
+                let waiting = known.definitions.get(&self.definition.key).and_then(|pinned| pinned.waiting);
+                waiting != self.pin
+            }
+        }
+    }
+}
+
+/// Lists the definitions of a server. Of two with the same name, agents see the first.
+fn definitions(listed: &Offers) -> Vec<Definition> {
+    let tools = listed.tools.tools().map(|tool| Definition::tool(tool));
+    let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));
+    let templates = listed.templates.iter().filter_map(|json| Definition::template(json));
+    let instructions = listed.instructions.as_deref().map(Definition::instructions);
+    let mut seen = HashSet::new();
+    let all = tools.chain(prompts).chain(templates).chain(instructions);
+    all.filter(|definition| seen.insert(definition.key.clone())).collect()
+}
+
+fn is_same(definitions: &[Definition], known: &Known) -> bool {
+    definitions.iter().all(|one| {
+        let accepted = known.definitions.get(&one.key).and_then(|pinned| pinned.accepted.as_ref());
+        accepted.is_some_and(|accepted| accepted.json == one.json)
+    })
+}
