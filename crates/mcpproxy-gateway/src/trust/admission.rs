@@ -253,3 +253,6 @@ fn is_same(definitions: &[Definition], known: &Known) -> bool {
         accepted.is_some_and(|accepted| accepted.json == one.json)
     })
 }
+
+#[cfg(test)]
+mod tests;
