@@ -7,7 +7,8 @@
 //! [`TransportSettings::Misconfigured`], which cannot be connected to, and all other servers load. A disabled server is
 //! checked for its shape, but its references are not resolved.
 //!
-//! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `storage.rs`.
+//! Each section of the file has a module: `server.rs` for `mcpServers`, `approvals.rs`, `activity.rs`, `trust.rs` and so
+//! on.
 //! Each reads its own object with the reader of [`file`](crate::file) and returns its own struct. `keys.rs` lists the
 //! keys of every object, and `schema.rs` publishes the same keys as a JSON Schema for editors. Tests compare the two.
 //!
@@ -31,6 +32,7 @@ mod amount;
 mod approvals;
 mod changes;
 mod foreign;
+mod identity;
 mod keys;
 mod limits;
 mod read;
@@ -43,6 +45,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod tool_filter;
+mod trust;
 mod warning;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -50,6 +53,7 @@ use std::time::Duration;
 
 use crate::ServerName;
 use crate::file::{self, Author, Fields, FileKind, Format, Mistake, Mistakes, shown};
+use crate::trust::Welcome;
 use foreign::NameClashes;
 use read::Reader;
 use warning::Warnings;
@@ -62,6 +66,7 @@ pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
 };
+pub use identity::{ServerIdentity, WrittenTransport};
 pub use limits::LimitSettings;
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
@@ -69,6 +74,7 @@ pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
 pub use suggest::server_name as suggest_server_name;
 pub use tool_filter::ToolFilter;
+pub use trust::TrustSettings;
 pub use warning::Warning;
 
 pub const FILE_MAX_BYTES: usize = 1024 * 1024;
@@ -85,6 +91,7 @@ pub struct Settings {
     pub servers: Vec<ServerSettings>,
     pub intent: IntentSettings,
     pub contracts: ContractSettings,
+    pub trust: TrustSettings,
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
     pub listen: SocketAddr,
@@ -122,6 +129,10 @@ pub struct ServerSettings {
     /// Environment variables of the gateway that its process gets, besides those that every process gets.
     pub env_passthrough: Vec<String>,
     pub tools: ToolFilter,
+    /// The rule for its first list. `None` follows `trust.first_sight`.
+    pub first_sight: Option<Welcome>,
+    /// Made of the text in the file, before references are resolved.
+    pub identity: ServerIdentity,
     /// Places of secrets that stand in the file itself: `env.TOKEN`, `args.2`.
     pub secrets_in_file: Vec<String>,
 }
@@ -272,6 +283,7 @@ impl Default for Settings {
             servers: Vec::new(),
             intent: IntentSettings::default(),
             contracts: ContractSettings::default(),
+            trust: TrustSettings::default(),
             activity: ActivitySettings::default(),
             approvals: ApprovalSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
@@ -328,6 +340,7 @@ impl ServerSettings {
     /// An enabled server with all defaults.
     pub fn new(name: ServerName, transport: TransportSettings) -> Self {
         Self {
+            identity: ServerIdentity::of(&name, &transport),
             name,
             enabled: true,
             title: None,
@@ -340,6 +353,7 @@ impl ServerSettings {
             result_limit_bytes: Self::RESULT_LIMIT_BYTES,
             env_passthrough: Vec::new(),
             tools: ToolFilter::default(),
+            first_sight: None,
             secrets_in_file: Vec::new(),
         }
     }
@@ -384,6 +398,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
             .unwrap_or_default(),
         intent: read_intent(reader, fields).unwrap_or_default(),
         contracts: read_contracts(reader, fields).unwrap_or_default(),
+        trust: trust::read(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
         listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),

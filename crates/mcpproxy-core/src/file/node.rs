@@ -64,6 +64,18 @@ impl Node {
         })
     }
 
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            NodeValue::Text(text) => Some(text),
+            NodeValue::Null
+            | NodeValue::Bool(_)
+            | NodeValue::Number(_)
+            | NodeValue::Array(_)
+            | NodeValue::Object(_)
+            | NodeValue::Broken => None,
+        }
+    }
+
     /// The type of the value, as messages name it.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {

@@ -54,6 +54,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         servers: _,
         intent: is,
         contracts,
+        trust,
         activity,
         approvals,
         listen,
@@ -78,6 +79,8 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ),
         ("contracts.unclassified", old.contracts.unclassified.as_str(), contracts.unclassified.as_str()),
         ("contracts.weakening", old.contracts.weakening.as_str(), contracts.weakening.as_str()),
+        ("trust.first_sight", old.trust.first_sight.as_str(), trust.first_sight.as_str()),
+        ("trust.changes", old.trust.changes.as_str(), trust.changes.as_str()),
         ("direct_mode", word(old.direct_mode), word(*direct_mode)),
         ("allow_anonymous_loopback", word(old.allow_anonymous_loopback), word(*allow_anonymous_loopback)),
     ];
@@ -114,6 +117,8 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         result_limit_bytes,
         env_passthrough,
         tools,
+        first_sight,
+        identity,
         secrets_in_file: _,
     } = new;
     let own = [
@@ -128,9 +133,16 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         ("env_passthrough", old.env_passthrough != *env_passthrough),
         ("include_tools", old.tools.include != tools.include),
         ("exclude_tools", old.tools.exclude != tools.exclude),
+        ("first_sight", old.first_sight != *first_sight),
     ];
     let own = own.into_iter().filter(|(_, differ)| *differ).map(|(key, _)| key);
-    changed_transport_keys(&old.transport, transport).into_iter().chain(own).collect()
+    let mut keys = changed_transport_keys(&old.transport, transport);
+    if keys.first() != Some(&"type") {
+        // Another text with the same value, such as a reference in place of a literal.
+        let written: Vec<&str> = identity.changed_keys(&old.identity).filter(|key| !keys.contains(key)).collect();
+        keys.extend(written);
+    }
+    keys.into_iter().chain(own).collect()
 }
 
 fn changed_transport_keys(old: &TransportSettings, new: &TransportSettings) -> Vec<&'static str> {
@@ -177,6 +189,7 @@ mod tests {
 
     use super::*;
     use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Weakening, demo};
+    use crate::trust::{OnChange, Welcome};
 
     #[test]
     fn every_key_is_named() {
@@ -193,6 +206,8 @@ mod tests {
         );
         check(|new| new.contracts.unclassified = Unclassified::Deny, "contracts.unclassified allow → deny");
         check(|new| new.contracts.weakening = Weakening::Apply, "contracts.weakening confirm → apply");
+        check(|new| new.trust.first_sight = Welcome::Accept, "trust.first_sight review → accept");
+        check(|new| new.trust.changes = OnChange::Warn, "trust.changes review → warn");
         check(|new| new.direct_mode = false, "direct_mode true → false");
         check(|new| new.shutdown_grace *= 2, "shutdown_grace");
         check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");
@@ -254,5 +269,9 @@ mod tests {
         own(|new| new.env_passthrough.push("A".to_owned()), &["env_passthrough"]);
         own(|new| new.tools.include = Some(Vec::new()), &["include_tools"]);
         own(|new| new.tools.exclude.push("a".to_owned()), &["exclude_tools"]);
+        own(|new| new.first_sight = Some(Welcome::Review), &["first_sight"]);
+        let mut literal = server(http("a", "b"));
+        literal.identity = server(http("${env:A}", "b")).identity;
+        assert_eq!(changed_server_keys(&server(http("a", "b")), &literal), ["url"]);
     }
 }

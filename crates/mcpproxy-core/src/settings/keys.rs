@@ -2,6 +2,7 @@
 
 use super::{Channel, Durability, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::file::Keys;
+use crate::trust::{OnChange, Welcome};
 
 pub(super) const TOP: Keys = Keys {
     known: &[
@@ -11,6 +12,7 @@ pub(super) const TOP: Keys = Keys {
         "tools_refresh",
         "intent_declaration",
         "contracts",
+        "trust",
         "activity",
         "approvals",
         "listen",
@@ -27,7 +29,6 @@ pub(super) const TOP: Keys = Keys {
         ("permissions", OWN_RULES),
         ("autoApprove", OWN_RULES),
         ("alwaysAllow", OWN_RULES),
-        ("trust", OWN_RULES),
         ("_comment", COMMENTS),
         ("//", COMMENTS),
     ],
@@ -55,6 +56,7 @@ pub(super) const SERVER: Keys = Keys {
         "result_limit",
         "include_tools",
         "exclude_tools",
+        "first_sight",
     ],
     advice: &[("_comment", COMMENTS), ("//", COMMENTS)],
 };
@@ -63,6 +65,8 @@ pub(super) const INTENT: Keys =
     Keys { known: &["strict_server_validation", "two_key", "unannotated"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const CONTRACTS: Keys = Keys { known: &["unclassified", "weakening"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const TRUST: Keys = Keys { known: &["first_sight", "changes"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const ACTIVITY: Keys =
     Keys { known: &["durability", "checkpoints_to", "retention"], advice: &[("_comment", COMMENTS)] };
@@ -140,6 +144,11 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
 ];
 
 pub(super) const WEAKENING: &[(&str, Weakening)] = &[("confirm", Weakening::Confirm), ("apply", Weakening::Apply)];
+
+pub(super) const FIRST_SIGHT: &[(&str, Welcome)] = &[("review", Welcome::Review), ("accept", Welcome::Accept)];
+
+pub(super) const CHANGES: &[(&str, OnChange)] =
+    &[("review", OnChange::Review), ("warn", OnChange::Warn), ("accept", OnChange::Accept)];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
 

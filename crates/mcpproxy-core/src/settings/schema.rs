@@ -38,6 +38,7 @@ pub fn schema() -> Value {
             },
             "intent_declaration": intent(),
             "contracts": contracts(),
+            "trust": trust(),
             "activity": activity(),
             "approvals": approvals(),
             "listen": {
@@ -161,6 +162,26 @@ fn contracts() -> Value {
                 "enum": words(keys::WEAKENING),
                 "default": "confirm",
                 "description": "The handling of a reload that removes or weakens a contract or policy: `confirm` keeps the stricter one until a user runs `mcpproxy config apply` or the gateway restarts, `apply` takes the new one at once. Use `apply` only if your deployment replaces all files atomically, and agents cannot write them."
+            }
+        }
+    })
+}
+
+fn trust() -> Value {
+    json!({
+        "type": "object",
+        "description": "Quarantine of tools, prompts and resource templates that no user has seen, or that changed. A quarantined tool is in no list and cannot be called. A user reviews it with `mcpproxy servers review NAME`.",
+        "additionalProperties": false,
+        "properties": {
+            "first_sight": {
+                "enum": words(keys::FIRST_SIGHT),
+                "default": "review",
+                "description": "The handling of the first list of a server. `review` accepts a server that was in the settings file at start or was added with `mcpproxy servers add` at a terminal, and quarantines any other until a user reviews it. `accept` accepts every server. Suspicious definitions are quarantined in any case."
+            },
+            "changes": {
+                "enum": words(keys::CHANGES),
+                "default": "review",
+                "description": "The handling of a new or changed definition of a known server: `review` quarantines it, `warn` shows it to agents and writes a warning, `accept` shows it to agents. Changes that only make a tool stricter apply at once."
             }
         }
     })
@@ -321,7 +342,8 @@ fn server() -> Value {
                 "description": "The maximum size of a result, such as \"10MiB\", or a number of bytes."
             },
             "include_tools": { "type": "array", "items": { "type": "string" }, "description": "The only tools that agents see. By default, all." },
-            "exclude_tools": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Tools that no agent sees, even if `include_tools` names them." }
+            "exclude_tools": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Tools that no agent sees, even if `include_tools` names them." },
+            "first_sight": { "enum": words(keys::FIRST_SIGHT), "description": "The handling of this server's first list: `review` quarantines its tools until a user reviews them, `accept` accepts them. Without it, `trust.first_sight` decides." }
         }
     })
 }

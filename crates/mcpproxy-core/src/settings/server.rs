@@ -7,7 +7,10 @@ use std::time::Duration;
 use super::keys::{self, Kind};
 use super::read::Reader;
 use super::reference::Unresolved;
-use super::{SERVERS_MAX, Secret, ServerSettings, TransportSettings, address, amount, foreign, suggest, tool_filter};
+use super::{
+    SERVERS_MAX, Secret, ServerIdentity, ServerSettings, TransportSettings, address, amount, foreign, suggest,
+    tool_filter,
+};
 use crate::ServerName;
 use crate::file::{Fields, Member, Mistakes, Node, NodeValue, SourcePosition, list, shown};
 
@@ -70,7 +73,11 @@ fn read(reader: &mut Reader<'_>, field: &Member, surroundings: &Surroundings<'_>
     }
     let (kind, server) = match own.fields(&field.node, &keys::SERVER) {
         Some(fields) => read_fields(&mut own, &name, &fields, field.position, surroundings.tools_refresh),
-        None => (None, ServerSettings::new(name, TransportSettings::Demo)),
+        None => {
+            // It must not have the identity of a demo server.
+            let identity = ServerIdentity::read(&name, None, &Fields::default());
+            (None, ServerSettings { identity, ..ServerSettings::new(name, TransportSettings::Demo) })
+        }
     };
     let server = ServerSettings { secrets_in_file: foreign::inline_secrets(&server.name, &field.node), ..server };
     let mut mistakes = found.in_order();
@@ -115,6 +122,8 @@ fn read_fields(
         result_limit_bytes: read_result_limit(reader, fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
         env_passthrough: reader.parsed_list(fields, "env_passthrough", parse_passthrough),
         tools: tool_filter::read(reader, fields),
+        first_sight: reader.choice_of(fields, "first_sight", keys::FIRST_SIGHT),
+        identity: ServerIdentity::read(name, kind, fields),
         // A transport that cannot be read has left a mistake, so this one is never used.
         ..ServerSettings::new(name.clone(), transport.unwrap_or(TransportSettings::Demo))
     };

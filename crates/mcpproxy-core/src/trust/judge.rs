@@ -40,6 +40,15 @@ pub enum Welcome {
     Review,
 }
 
+impl Welcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Review => "review",
+        }
+    }
+}
+
 /// The rule for changes of a known server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChange {
@@ -48,6 +57,16 @@ pub enum OnChange {
     /// Shown to agents, with a warning to the operator.
     Warn,
     Accept,
+}
+
+impl OnChange {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Review => "review",
+            Self::Warn => "warn",
+            Self::Accept => "accept",
+        }
+    }
 }
 
 /// The rules that apply to one server.

@@ -131,30 +131,18 @@ fn combine(first: &mut Member, second: &Member) -> bool {
         ("enabled", NodeValue::Bool(is_enabled), NodeValue::Bool(other)) => *is_enabled &= other,
         ("exclude_tools", NodeValue::Array(tools), NodeValue::Array(more)) => tools.extend(more.iter().cloned()),
         ("include_tools", NodeValue::Array(tools), NodeValue::Array(others)) => {
-            let others: Vec<&str> = others.iter().filter_map(text).collect();
-            tools.retain(|tool| text(tool).is_some_and(|tool| others.contains(&tool)));
+            let others: Vec<&str> = others.iter().filter_map(Node::text).collect();
+            tools.retain(|tool| tool.text().is_some_and(|tool| others.contains(&tool)));
         }
         (_, _, _) => return false,
     }
     true
 }
 
-fn text(node: &Node) -> Option<&str> {
-    match &node.value {
-        NodeValue::Text(text) => Some(text),
-        NodeValue::Null
-        | NodeValue::Bool(_)
-        | NodeValue::Number(_)
-        | NodeValue::Array(_)
-        | NodeValue::Object(_)
-        | NodeValue::Broken => None,
-    }
-}
-
 /// Replaces the name of an environment variable by a reference to it. Any other text could hold a reference of its own,
 /// such as `X} ${file:PATH`, so it has no effect.
 fn referring(scheme: &str, mut header: Member, (key, server): (&str, &str), warnings: &mut Warnings) -> Option<Member> {
-    let Some(variable) = text(&header.node).filter(|variable| is_variable(variable)) else {
+    let Some(variable) = header.node.text().filter(|variable| is_variable(variable)) else {
         warnings.add_key(header.position, key, server, NO_VARIABLE);
         return None;
     };

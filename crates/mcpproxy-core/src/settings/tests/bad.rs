@@ -4,7 +4,7 @@ use super::{World, mistakes};
 use crate::settings::parse;
 
 /// Compares the whole list of errors, one per line.
-pub(super) fn check(text: &str, expected: &[&str]) {
+pub(in crate::settings) fn check(text: &str, expected: &[&str]) {
     let errors: Vec<String> = mistakes(text).iter().map(ToString::to_string).collect();
     assert_eq!(errors, expected, "{text}");
 }
