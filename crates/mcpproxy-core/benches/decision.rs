@@ -92,7 +92,12 @@ fn decision(bytes: &[u8], agent: &Agent, catalog: &Catalog) -> Decision {
                 agent,
                 declared,
                 tool,
-                Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() },
+                Moment {
+                    clock: Clock::default(),
+                    limits: &Limits::default(),
+                    prior: PriorState::default(),
+                    session_began_ms: None,
+                },
             )
         }
         Err(denial) => Decision::Deny(denial),

@@ -129,7 +129,7 @@ fn by_all(rules: &Rules, case: &Case) -> Found {
     let declared =
         Declared { mode: case.mode, ..Declared::plain(case.tool.name.clone(), intent, case.arguments.clone()) };
     let prior = PriorState { dry_run_ms: case.has_dry_run.then_some(case.clock.now_ms), is_repeat: false };
-    let moment = Moment { clock: case.clock, limits: &Limits::default(), prior };
+    let moment = Moment { clock: case.clock, limits: &Limits::default(), prior, session_began_ms: None };
     let settings = &rules.settings;
     let inputs = DecisionInputs { intent: &settings.intent, contracts: &settings.contracts, catalog: &rules.catalog };
     let decision = decide(inputs, &agent, declared, tool, moment);

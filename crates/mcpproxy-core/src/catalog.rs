@@ -13,6 +13,8 @@
 //! - **A forbidden tool is not in the catalog.** It goes to `forbidden` in its shelf, which only operators see.
 //!   `resolve`, `visible` and `tools` never return it. Code behind the catalog cannot forget to check, because there is
 //!   nothing to check.
+//! - **A quarantined tool is not in the catalog either.** [`Offer::admit`] takes it out of the offer. The shelf keeps
+//!   its name and reason, for records and for operators.
 //! - **One malformed tool hides itself and no other** (see [`Offer::new`]).
 //! - **Schemas compile on first use.** Servers list thousands of tools, and agents call few of them.
 //!
@@ -37,13 +39,13 @@ use serde_json::Value;
 
 use crate::brief::{Brief, Keep, brief};
 use crate::contract::{Contracts, Effective};
-use crate::json::canonical;
 use crate::policy::{Policies, Subject, ToolPolicies};
 use crate::schema::{Problem, Schema};
+use crate::trust::{DefinitionKind, Pin};
 use crate::{Digest, Hints, RiskLevel, Scope, ServerName, ToolName, Variant};
 
 pub use offer_changes::{OfferChanges, ToolChange};
-pub use offered::{Offer, Offered, SchemaMistake, ToolError};
+pub use offered::{Offer, Offered, Quarantined, SchemaMistake, ToolError};
 use parameters::Parameters;
 
 /// All tools of all servers. A tool that is not here does not exist for agents.
@@ -62,6 +64,8 @@ struct Shelf {
     by_name: HashMap<String, usize>,
     /// The forbidden tools, which only operators see.
     forbidden: BTreeMap<String, Arc<Tool>>,
+    /// The tools that no user has accepted, which only operators see.
+    quarantined: BTreeMap<String, Quarantined>,
 }
 
 /// One tool: how its server describes it, and its effective contract.
@@ -140,6 +144,19 @@ impl Catalog {
     pub fn is_forbidden(&self, name: &ToolName) -> bool {
         self.shelves.get(name.server()).is_some_and(|shelf| shelf.forbidden.contains_key(name.tool()))
     }
+
+    /// Returns why a tool is quarantined. Use this for operators and records. For agents, the decision uses it.
+    pub fn quarantined(&self, name: &ToolName) -> Option<Quarantined> {
+        self.shelves.get(name.server())?.quarantined.get(name.tool()).copied()
+    }
+
+    /// Returns all quarantined tools, by name. Nothing that an agent sees may be made from these.
+    pub fn all_quarantined(&self) -> impl Iterator<Item = (ToolName, Quarantined)> {
+        self.shelves.iter().flat_map(|(server, shelf)| {
+            let named = shelf.quarantined.iter();
+            named.filter_map(|(tool, quarantined)| Some((ToolName::of(server, tool).ok()?, *quarantined)))
+        })
+    }
 }
 
 /// A server whose tools changed, as agents see them.
@@ -178,16 +195,23 @@ impl Shelf {
         let mut shelf = Self::default();
         // Most tools have no contract, and then only the hints differ.
         let mut plain: HashMap<Hints, Arc<Effective>> = HashMap::new();
-        for offered in offer.tools() {
+        let mut effective = |offered: &Offered| {
             let written = contracts.matching(&offered.name);
-            let contract = match (written.as_slice(), &offered.contract) {
+            match (written.as_slice(), &offered.contract) {
                 ([], None) => {
                     let made = plain.entry(offered.hints);
                     Arc::clone(made.or_insert_with(|| Arc::new(Effective::of(&[], None, offered.hints))))
                 }
                 (written, own) => Arc::new(Effective::of(written, own.as_ref(), offered.hints)),
-            };
-            shelf.put(Tool::new(Arc::clone(offered), contract, policies));
+            }
+        };
+        for offered in offer.tools() {
+            shelf.put(Tool::new(Arc::clone(offered), effective(offered), policies));
+        }
+        for (offered, quarantined) in offer.quarantined() {
+            // No agent has seen a forbidden tool, so none may learn that it is quarantined.
+            let was_shown = quarantined.was_shown && effective(offered).risk() != Some(RiskLevel::Forbidden);
+            shelf.quarantined.insert(offered.name.tool().to_owned(), Quarantined { was_shown, ..quarantined });
         }
         shelf.offer = offer;
         shelf
@@ -273,10 +297,9 @@ impl Tool {
         }
     }
 
-    /// Returns a hash of everything that the server says about the tool. Computed on demand, because only approvals
-    /// need it.
+    /// Returns the pin of the tool's definition. Computed on demand, because only approvals need it.
     pub fn pin(&self) -> Digest {
-        Digest::of(canonical(&self.offered.json).as_bytes())
+        Pin::of(DefinitionKind::Tool, &self.offered.json).digest()
     }
 
     /// Returns a hash of the effective contract, without source locations.

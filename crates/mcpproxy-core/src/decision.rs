@@ -90,6 +90,8 @@ pub struct Moment<'a> {
     pub clock: Clock,
     pub limits: &'a Limits,
     pub prior: PriorState,
+    /// The time when the agent's session began. `None` for a call without a session.
+    pub session_began_ms: Option<i64>,
 }
 
 /// Stored state about earlier calls like this one. The gateway looks it up only where a contract or the call needs it.

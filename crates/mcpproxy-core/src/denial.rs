@@ -12,7 +12,8 @@
 //!
 //! Invariants:
 //!
-//! - A forbidden tool, or one outside the agent's scope, gives the same refusal as a tool that does not exist.
+//! - A forbidden tool, or one outside the agent's scope, gives the same refusal as a tool that does not exist. So does a
+//!   quarantined tool that the agent has never seen.
 //! - Text from agents and servers is [`Untrusted`] and is escaped for the place it goes to.
 //! - Sensitive argument values never appear: `Tool::hide_sensitive` removes them from schema problems first.
 //!
@@ -79,6 +80,11 @@ pub enum Denial {
         missing: Missing,
         /// Names of similar tools, as the agent calls them.
         suggestions: Vec<String>,
+    },
+    /// Agents know the tool, and no user has accepted its new definition yet. An agent that cannot know it gets
+    /// `NoSuchTool`.
+    Quarantined {
+        name: ToolName,
     },
     ServerMismatch {
         tool: ToolName,
@@ -265,6 +271,7 @@ impl Denial {
             Self::MissingOperationType => ErrorCode::MissingOperationType,
             Self::IntentMismatch { .. } => ErrorCode::IntentMismatch,
             Self::NoSuchTool { .. } => ErrorCode::ToolNotFound,
+            Self::Quarantined { .. } => ErrorCode::ToolQuarantined,
             Self::ServerMismatch { .. } => ErrorCode::ServerMismatch,
             Self::NotGranted { .. } | Self::NotKnownToRead { .. } | Self::MissingPermissions { .. } => {
                 ErrorCode::PermissionDenied
@@ -289,12 +296,13 @@ impl Denial {
         }
     }
 
-    /// Returns true if the same call may pass later: the server may come back, and the rate limit has room again.
+    /// Returns true if the same call may pass later: the server may come back, the rate limit has room again, or a user
+    /// accepts the tool. An approval is bound to the tool's pin, so none outlives a change of the definition.
     ///
     /// A temporary refusal keeps a pending approval. Any other ends it.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. } => true,
+            Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. } | Self::Quarantined { .. } => true,
             Self::UnknownField { .. }
             | Self::BadField { .. }
             | Self::InvalidToolName(_)

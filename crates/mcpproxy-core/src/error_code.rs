@@ -86,6 +86,9 @@ error_codes! {
     ServerNotFound "server_not_found",
         "No server with this name is available to the agent.",
         "Search without the `server` parameter.";
+    ToolQuarantined "tool_quarantined",
+        "The definition of the tool changed, and no user has accepted it yet.",
+        "Ask the user to review it: `mcpproxy servers review SERVER`.";
     ContractMismatch "contract_mismatch",
         "The tool's contract says that the tool does more than the variant declares.",
         "Call the tool with the variant in `details.call_with`.";

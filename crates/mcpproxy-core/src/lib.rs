@@ -36,7 +36,9 @@ pub use agent::{Agent, Scope};
 pub use approval::{Approval, ApprovalId, ApprovalRef, ApprovalState, Assurance, Binding, Digest};
 pub use attached::Attached;
 pub use brief::{Brief, Keep, brief};
-pub use catalog::{Catalog, Changed, Offer, OfferChanges, Offered, SchemaMistake, Tool, ToolChange, ToolError};
+pub use catalog::{
+    Catalog, Changed, Offer, OfferChanges, Offered, Quarantined, SchemaMistake, Tool, ToolChange, ToolError,
+};
 pub use decision::{
     ApprovalRequest, Claim, DRY_RUN_FRESH_MS, Decision, DecisionInputs, Moment, NotCovered, Permit, Preview,
     PriorState, Repeat, StandingApproval, Warning, decide,

@@ -219,8 +219,12 @@ impl Side {
         let dry_run_ms = binding.as_ref().and_then(|binding| self.dry_runs.get(binding)).copied();
         // A dry run that was fresh when the user was asked stays fresh until the user has decided.
         let dry_run_ms = dry_run_ms.map(|at_ms| if read.is_approved() { call.clock.now_ms } else { at_ms });
-        let moment =
-            Moment { clock: call.clock, limits: &self.limits, prior: PriorState { dry_run_ms, is_repeat: false } };
+        let moment = Moment {
+            clock: call.clock,
+            limits: &self.limits,
+            prior: PriorState { dry_run_ms, is_repeat: false },
+            session_began_ms: None,
+        };
         let settings = &self.rules.settings;
         let inputs =
             DecisionInputs { intent: &settings.intent, contracts: &settings.contracts, catalog: &self.rules.catalog };

@@ -1,11 +1,12 @@
 //! The tools of one server, as it lists them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::contract::{Contract, META_KEY};
 use crate::json::{members, string_value};
 use crate::schema::{Schema, SchemaError};
+use crate::trust::Held;
 use crate::{Hints, NameError, ServerName, ToolName, Untrusted};
 
 /// Largest description of a tool, and largest tool as a whole. A schema has its own limit, in `schema`.
@@ -16,6 +17,16 @@ const TOOL_MAX_BYTES: usize = 512 << 10;
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
     tools: Vec<Arc<Offered>>,
+    quarantined: Vec<(Arc<Offered>, Quarantined)>,
+}
+
+/// A tool that waits for a user, or that a user has rejected. For agents it does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    pub reason: Held,
+    pub since_ms: i64,
+    /// True if agents may know the tool, because another definition of it was accepted.
+    pub was_shown: bool,
 }
 
 /// One tool as its server describes it.
@@ -92,7 +103,29 @@ impl Offer {
 
     /// Returns the tools whose names fit.
     pub fn only(&self, fits: impl Fn(&str) -> bool) -> Self {
-        Self { tools: self.tools.iter().filter(|tool| fits(tool.name.tool())).map(Arc::clone).collect() }
+        let fits = |tool: &Arc<Offered>| fits(tool.name.tool());
+        Self {
+            tools: self.tools.iter().filter(|tool| fits(tool)).cloned().collect(),
+            quarantined: self.quarantined.iter().filter(|(tool, _)| fits(tool)).cloned().collect(),
+        }
+    }
+
+    /// Returns the whole list of a server without the tools that are held. They are remembered as quarantined.
+    #[must_use]
+    pub fn admit(&self, held: &HashMap<String, Quarantined>) -> Self {
+        let mut admitted = Self::default();
+        for tool in &self.tools {
+            match held.get(tool.name.tool()) {
+                Some(quarantined) => admitted.quarantined.push((Arc::clone(tool), *quarantined)),
+                None => admitted.tools.push(Arc::clone(tool)),
+            }
+        }
+        admitted
+    }
+
+    /// Returns the quarantined tools. Nothing that an agent sees may be made from these.
+    pub fn quarantined(&self) -> impl Iterator<Item = (&Arc<Offered>, Quarantined)> {
+        self.quarantined.iter().map(|(tool, quarantined)| (tool, *quarantined))
     }
 
     pub fn len(&self) -> usize {

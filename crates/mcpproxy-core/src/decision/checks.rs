@@ -172,8 +172,19 @@ impl<'a> Candidate<'a> {
 
     /// Returns the tool, or the refusal for a tool that does not exist. Checks after "the tool exists" cannot fail here.
     pub(super) fn tool(&self) -> Result<&'a Arc<Tool>, Denial> {
-        let missing = || lookup::no_such_tool(self.declared.name.clone(), self.agent, self.inputs.catalog);
+        let missing = || {
+            let began_ms = self.moment.session_began_ms;
+            lookup::missing(self.declared.name.clone(), self.agent, self.inputs.catalog, began_ms)
+        };
         self.tool.ok_or_else(missing)
+    }
+
+    /// Returns the refusal that operators see for a quarantined tool, whatever the agent may know of it.
+    pub(super) fn quarantined(&self) -> Option<Denial> {
+        let name = &self.declared.name;
+        let is_visible = self.tool.is_none() && self.agent.scope.sees(name.server());
+        is_visible.then(|| self.inputs.catalog.quarantined(name))??;
+        Some(Denial::Quarantined { name: name.clone() })
     }
 
     fn variant(&self) -> Variant {

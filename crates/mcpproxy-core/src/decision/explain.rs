@@ -65,7 +65,8 @@ pub fn explain(
     let tool = inputs.catalog.resolve(&declared.name);
     let mut candidate = Candidate::new(inputs, agent, &declared, tool, moment);
     let refusal = match checks::run(&mut candidate) {
-        Some((index, Stop::Deny(denial))) => Some((index, denial)),
+        // Operators see the reason that an agent may not know.
+        Some((index, Stop::Deny(denial))) => Some((index, candidate.quarantined().unwrap_or(denial))),
         Some((index, Stop::Ask(need))) => {
             Some((index, candidate.tool().map_or_else(|missing| missing, |tool| need.denial(tool, None))))
         }
@@ -117,7 +118,7 @@ mod tests {
         let agent = Agent { name: "a1".to_owned(), scope };
         let (intent, contracts) = (IntentSettings::default(), ContractSettings::default());
         let inputs = DecisionInputs { intent: &intent, contracts: &contracts, catalog: &catalog };
-        let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior };
+        let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior, session_began_ms: None };
         let found = explain(inputs, &agent, variant, parameters, moment);
         found
             .findings

@@ -1,6 +1,7 @@
 //! Tests for annotations, scopes and tools that do not exist.
 
 mod order;
+mod quarantine;
 
 use super::*;
 use crate::catalog::{Offer, Offered};
@@ -31,7 +32,12 @@ fn outcome(
     let tool = catalog.resolve(&declared.name).cloned();
     let agent = Agent { name: "a1".to_owned(), scope };
     let inputs = DecisionInputs { intent: settings, contracts: &ContractSettings::default(), catalog: &catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
+    let moment = Moment {
+        clock: Clock::default(),
+        limits: &Limits::default(),
+        prior: PriorState::default(),
+        session_began_ms: None,
+    };
     match decide(inputs, &agent, declared, tool.as_ref(), moment) {
         Decision::Ask(_) => "ask".to_owned(),
         Decision::Preview(_) => "preview".to_owned(),

@@ -55,6 +55,7 @@ impl Denial {
             Self::NoSuchTool { name, suggestions, .. } => {
                 json!({"tool": name.to_string(), "suggestions": suggestions})
             }
+            Self::Quarantined { name } => json!({"tool": name.to_string()}),
             Self::ServerMismatch { tool, used, right, .. } => {
                 json!({"tool": tool.to_string(), "tool_variant": used.tool(), "call_with": right.tool()})
             }

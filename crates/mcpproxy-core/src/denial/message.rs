@@ -42,6 +42,11 @@ impl Denial {
             Self::MissingOperationType => format!("{} is required", place.intent_field("operation_type")),
             Self::IntentMismatch { variant, declared } => intent_mismatch(*variant, *declared, place),
             Self::NoSuchTool { name, missing, suggestions } => no_such_tool(name, *missing, suggestions, place),
+            Self::Quarantined { name } => format!(
+                "Tool '{name}' is quarantined: its definition changed, and a user must review it first. Tell the user to run \
+                 `mcpproxy servers review {}`.",
+                name.server()
+            ),
             Self::ServerMismatch { tool, mark, used, right } => server_mismatch(tool, *mark, (*used, *right), place),
             Self::NotGranted { agent, variant } => not_granted(agent, *variant, place),
             Self::NotKnownToRead { agent, tool } => not_known_to_read(agent, tool, place),

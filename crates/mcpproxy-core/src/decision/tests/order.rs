@@ -93,7 +93,7 @@ fn refusals(case: &Case) -> (Vec<&'static str>, Option<(&'static str, &'static s
         limits.take(&tool.name, tool.contract.rate_limit.as_ref().unwrap().value, 0).unwrap();
     }
     let prior = PriorState { dry_run_ms: case.pick("dry run", Some(0), None), is_repeat: false };
-    let moment = Moment { clock: Clock::default(), limits: &limits, prior };
+    let moment = Moment { clock: Clock::default(), limits: &limits, prior, session_began_ms: None };
 
     let explanation = explain(inputs, &agent, Variant::Write, &case.parameters(), moment);
     let names = explanation.findings.iter().map(|finding| finding.check).collect();

@@ -93,6 +93,7 @@ fn exit(code: ErrorCode, error: &GatewayError<'_>) -> Exit {
         | Code::InvalidIntent
         | Code::ToolNotFound
         | Code::ServerNotFound
+        | Code::ToolQuarantined
         | Code::ContractMismatch
         | Code::ContractRequired
         | Code::PermissionDenied
@@ -126,6 +127,9 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
         Code::ReasonTooLong => "--reason is longer than 1000 characters.".to_owned(),
         Code::InvalidIdempotencyKey => "--idempotency-key must be 1 to 255 visible ASCII characters.".to_owned(),
         Code::ToolNotFound => not_found(error, invocation),
+        Code::ToolQuarantined => {
+            format!("The definition of `{tool}` changed, and no user has accepted it yet.")
+        }
         Code::ContractRequired => {
             format!("`{tool}` has no risk level, and the settings allow only tools that have one.")
         }
@@ -199,6 +203,7 @@ fn next_command(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocati
     match code {
         Code::ToolNotFound => run("list all tools", "tools list"),
         Code::ServerNotFound => run("list all servers", "servers list"),
+        Code::ToolQuarantined => run("review it", &format!("servers review {}", tool.server())),
         Code::ContractRequired => run("make a first contract", &format!("contract draft {}", tool.server())),
         Code::PermissionDenied => run("create a token that allows it", &token_command(error)?),
         Code::PolicyViolation => {
