@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcpproxy_core::json::{members, quote, string_value};
 use mcpproxy_core::{
-    ApprovalRef, Declared, Denial, Intent, ParameterPlace, Permit, RiskLevel, ServerName, Tool, ToolName, Variant,
-    Warning, WrittenIntent,
+    ApprovalRef, Declared, Denial, ErrorCode, Intent, ParameterPlace, Permit, RiskLevel, ServerName, Tool, ToolName,
+    Variant, Warning, WrittenIntent,
 };
 use mcpproxy_store::{Kind, Ledger, NewRecord, Payload, RecordId, Status, WaitFor};
 
@@ -126,6 +126,8 @@ pub(crate) fn of_denial(
     let is_missing = matches!(denial, Denial::NoSuchTool { .. });
     let forbidden = visible.as_ref().filter(|name| is_missing && snapshot.catalog.is_forbidden(name));
     let is_forbidden = forbidden.is_some();
+    let is_quarantined =
+        is_missing && visible.as_ref().is_some_and(|name| snapshot.catalog.quarantined(name).is_some());
     let forbidden = forbidden.and_then(|name| snapshot.catalog.forbidden().find(|tool| tool.name == *name));
     let contract = tool.or(forbidden).map(|tool| NamedContract::of_tool(tool));
     let place = agent.endpoint_mode.parameters();
@@ -140,7 +142,11 @@ pub(crate) fn of_denial(
         intent_type: declared.operation().or(variant),
         risk: if is_forbidden { Some(RiskLevel::Forbidden) } else { tool.and_then(|tool| tool.contract.risk()) },
         // The agent learns only that there is no such tool. The log says what it tried.
-        code: Some(if is_forbidden { FORBIDDEN_ATTEMPT } else { denial.code() }.to_owned()),
+        code: Some(match (is_forbidden, is_quarantined) {
+            (true, _) => FORBIDDEN_ATTEMPT.to_owned(),
+            (false, true) => ErrorCode::ToolQuarantined.as_str().to_owned(),
+            (false, false) => denial.code().to_owned(),
+        }),
         message: Some(denial.message_in(place)),
         metadata: Metadata::of_refusal(&declared, variant, agent, contract.as_ref()).finish(),
         args: Some(requested.payload(snapshot)),
