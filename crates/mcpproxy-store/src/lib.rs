@@ -1,4 +1,5 @@
-//! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, and users.
+//! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, and
+//! pins of definitions.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -6,14 +7,14 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  operator_files ──▶ store
+//!  operator_files, pins ──▶ store
 //! ```
 //!
-//! `record` is plain data. `approvals`, `accounts` and `log` add methods to [`Store`] and hold the SQL of their tables.
-//! `log` is on top, because a record is written together with the steps that change approvals.
+//! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
+//! tables. `log` is on top, because a record is written together with the steps that change approvals.
 //!
 //! To add a table: add it to a new file in `sql/schema/`, and list that file in `sql/migrate.rs`. Put types, methods
-//! and SQL into one file in `log/`, `approvals/` or `accounts/`.
+//! and SQL into one file in `log/`, `approvals/`, `accounts/` or `pins/`.
 
 mod accounts;
 mod approvals;
@@ -21,6 +22,7 @@ mod error;
 mod location;
 mod log;
 mod operator_files;
+mod pins;
 mod record;
 mod sha256;
 mod sql;
@@ -50,6 +52,9 @@ pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
+pub use pins::{
+    AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, WaitingPin,
+};
 pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use super::driver::{Statement, Value};
+use super::driver::{Dialect, Statement, Value};
 
 /// Row counts of the prepared statements.
 const SIZES: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -110,6 +110,21 @@ pub(crate) fn arrays(form: &Form, mut rows: Vec<Value>, values: &mut Vec<Value>)
     }
 }
 
+/// The statements that write these values, row by row, with a form that is used rarely. No rows, no statement.
+pub(crate) fn statements(form: &Form, dialect: Dialect, rows: Vec<Value>) -> Vec<Statement> {
+    let mut statements = Vec::new();
+    match dialect {
+        _ if rows.is_empty() => {}
+        Dialect::Sqlite => Bulk::new(form).fill(rows, &mut statements),
+        Dialect::Postgres => {
+            let mut values = Vec::with_capacity(form.columns.len());
+            arrays(form, rows, &mut values);
+            statements.push(Statement { sql: combined(&[form]), values });
+        }
+    }
+    statements
+}
+
 impl Column {
     fn null(self) -> Value {
         match self {
@@ -128,10 +143,13 @@ impl Column {
     }
 }
 
-/// The first words of the statement. An `INSERT` with `ON CONFLICT` is also an update, which `OR` does not reach.
+/// The first words of the statement. An `INSERT` with `ON CONFLICT` is also an update, which `OR` does not reach. A
+/// `DELETE` has no `OR`.
 fn sqlite_begin(form: &Form) -> String {
     match form.begin.split_once(' ') {
-        Some((verb, rest)) if !form.end.contains("ON CONFLICT") => format!("{verb} OR ROLLBACK {rest}"),
+        Some((verb @ ("INSERT" | "UPDATE"), rest)) if !form.end.contains("ON CONFLICT") => {
+            format!("{verb} OR ROLLBACK {rest}")
+        }
         Some(_) | None => form.begin.to_owned(),
     }
 }
