@@ -71,6 +71,7 @@ impl Rig {
             tools: folder.path().join("tools"),
             base_url: base_url.clone(),
             demo_command: Vec::new(),
+            lock: None,
         });
         tokio::time::timeout(PATIENCE, gateway.ready()).await.expect("the servers did not connect");
         let facts = Facts {
