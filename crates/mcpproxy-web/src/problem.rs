@@ -192,6 +192,9 @@ problems! {
     HELD_CHANGED = CONFLICT "held_changed"
         "the files changed after you read the changes"
         hint "read the changes again: `held` in GET /api/v1/status, or `mcpproxy config apply`";
+    DEFINITIONS_LOCKED = CONFLICT "definitions_locked"
+        "the gateway runs with a lock file, so a review cannot accept or reject anything"
+        hint "write the lock file again with `mcpproxy lock`, and restart the gateway";
     REPLAY_RUNNING = CONFLICT "replay_running"
         "another replay is running"
         hint "wait until it has finished, then try again; a shorter period takes less time";

@@ -13,6 +13,7 @@ mod login;
 pub(crate) mod openapi;
 pub(crate) mod parameters;
 mod policy;
+mod reviews;
 mod servers;
 mod standing_approvals;
 mod status;
@@ -36,6 +37,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
         status::ENDPOINTS,
         clients::ENDPOINTS,
         servers::ENDPOINTS,
+        reviews::ENDPOINTS,
         contracts::ENDPOINTS,
         policy::ENDPOINTS,
         config::ENDPOINTS,

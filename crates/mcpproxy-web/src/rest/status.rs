@@ -63,7 +63,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Show the state of the gateway",
-        description: "Version, addresses, number of servers and tools, servers that are not ready with the reason, errors in the settings with their positions, changes that wait for a user, pending approval requests, and the state of the activity log.",
+        description: "Version, addresses, number of servers and tools, servers that are not ready with the reason, errors in the settings with their positions, changes that wait for a user, definitions that wait for a review, pending approval requests, and the state of the activity log.",
         answers: &[Answer::json::<wire::Status>(StatusCode::OK, "The state.")],
         errors: &[],
         handler: |method| on(method, status),
@@ -102,9 +102,11 @@ async fn approvals(web: &Web) -> wire::ApprovalsState {
 async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
     let mut servers = wire::ServerCounts::default();
     let mut unready_servers = Vec::new();
-    let mut tools = 0;
+    let (mut tools, mut quarantined, mut to_review) = (0, 0, 0);
     for server in web.gateway.servers() {
         tools += server.tools;
+        quarantined += server.quarantined;
+        to_review += server.to_review;
         *match server.state {
             StateName::Ready => &mut servers.ready,
             StateName::Connecting => &mut servers.connecting,
@@ -134,6 +136,8 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
         servers,
         unready_servers,
         tools,
+        quarantined,
+        to_review,
         settings: wire::SettingsState {
             path: web.facts.settings_path.display().to_string(),
             exists: web.facts.settings_path.exists(),

@@ -21,6 +21,8 @@ type Row = [u16; 6];
 
 const OPEN: Row = [200, 200, 200, 200, 200, 200];
 const READ: Row = [401, 403, 200, 200, 200, 200];
+/// A decision about a definition that does not exist.
+const REJECTS: &str = r#""reject": [{"kind": "tool", "name": "a", "pin": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}]"#;
 const READ_NONE: Row = [401, 403, 404, 404, 404, 404];
 
 fn of_endpoint(endpoint: &Endpoint) -> Row {
@@ -31,13 +33,16 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         | "approval" | "grants" => READ,
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
-        | "revoke_grant" => READ_NONE,
+        | "revoke_grant" | "review" | "definitions" => READ_NONE,
         // Without a query, and without a call.
         "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],
         "deny" => [401, 403, 200, 200, 200, 200],
+        // Agents and the admin key cannot review, and neither can a session cookie alone. No such server exists.
+        "decide_review" => [401, 403, 403, 403, 404, 404],
+        "announce_server" => READ,
         "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],
@@ -142,6 +147,8 @@ async fn every_rest_route_with_every_credential() {
                 "approve" => format!("{{{totp}}}"),
                 "apply_config" if totp.is_empty() => r#"{"digest": "x", "page_key": "PAGE_KEY"}"#.to_owned(),
                 "apply_config" => format!("{{\"digest\": \"x\", {totp}}}"),
+                "decide_review" if totp.is_empty() => format!("{{{REJECTS}, \"page_key\": \"PAGE_KEY\"}}"),
+                "decide_review" => format!("{{{REJECTS}, {totp}}}"),
                 "make_grant" => {
                     let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
                     format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")

@@ -1,0 +1,157 @@
+//! The REST endpoints for reviews: definitions that wait for a user, and definitions that are accepted.
+//!
+//! Only a signed-in user decides, with the same proof of presence as for an approval. A decision names the pin of the
+//! version that the user has read. If another version waits meanwhile, the decision has no effect, and its result says
+//! so.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::routing::on;
+use axum::{Extension, Json};
+use http::StatusCode;
+use mcpproxy_gateway::ReviewError;
+use mcpproxy_store::PresenceProof;
+
+use super::approvals::{read, signed_in_user, step_up, unwritten};
+use super::endpoint::{
+    Answer, BODY_TOO_LARGE, Body, Endpoint, ErrorAnswer, Group, LOG_UNAVAILABLE, LOG_UNREADABLE, NO_SERVER,
+    TOO_MANY_TRIES,
+};
+use super::servers::server_name;
+use crate::auth::access::Access;
+use crate::auth::identity::{AppState, Identity};
+use crate::problem::Problem;
+use crate::verb::Verb;
+use crate::{Web, wire};
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint {
+        name: "review",
+        method: Verb::Get,
+        path: "/api/v1/servers/{name}/review",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "Show what waits for review",
+        description: "The definitions of a server that agents do not see until a user accepts them: tools, prompts, \
+                      resource templates and instructions. Each with the accepted version before it, the meaning of the \
+                      changes, and the findings of the scan.",
+        answers: &[Answer::json::<wire::Review>(StatusCode::OK, "The definitions that wait.")],
+        errors: &[NO_SERVER, LOG_UNREADABLE],
+        handler: |method| on(method, review),
+    },
+    Endpoint {
+        name: "decide_review",
+        method: Verb::Post,
+        path: "/api/v1/servers/{name}/review",
+        access: Access::User,
+        decides: true,
+        parameters: &[],
+        body: Some(Body::json::<wire::DecideReview>(EXAMPLE)),
+        group: Group::Servers,
+        summary: "Accept or reject definitions",
+        description: "Send the `pin` of each version that you have read, at most 10,000 decisions at a time. A decision \
+                      about a version that no longer waits has no effect, and its `result` says so. Needs a user session \
+                      with `page_key`, or a fresh code. Agents and the admin key cannot decide. A refused attempt is \
+                      recorded.",
+        answers: &[Answer::json::<wire::ReviewResults>(StatusCode::OK, "One result for each decision.")],
+        errors: &[NO_SERVER, LOCKED, BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
+        handler: |method| on(method, decide),
+    },
+    Endpoint {
+        name: "definitions",
+        method: Verb::Get,
+        path: "/api/v1/servers/{name}/definitions",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "List the accepted definitions of a server",
+        description: "Each with its pin, its text, when it was first seen, and who accepted it.",
+        answers: &[Answer::json::<wire::Definitions>(StatusCode::OK, "The definitions.")],
+        errors: &[NO_SERVER, LOG_UNREADABLE],
+        handler: |method| on(method, definitions),
+    },
+    Endpoint {
+        name: "announce_server",
+        method: Verb::Post,
+        path: "/api/v1/servers/{name}/announce",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[],
+        body: None,
+        group: Group::Servers,
+        summary: "Announce a server that you add by hand",
+        description: "`mcpproxy servers add` calls this at a terminal, before it writes the settings. If the server \
+                      appears in the settings within a minute, its first definitions are accepted without a review. \
+                      Findings of severity high wait for a review all the same.",
+        answers: &[Answer::json::<wire::Health>(StatusCode::OK, "The announcement counts once.")],
+        errors: &[NO_SERVER],
+        handler: |method| on(method, announce),
+    },
+];
+
+const EXAMPLE: &str = r#"{"accept": [{"kind": "tool", "name": "get_time", "pin": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}], "reject": [], "page_key": "…"}"#;
+const LOCKED: ErrorAnswer = (StatusCode::CONFLICT, "The gateway runs with a lock file, which alone decides.");
+
+async fn review(
+    State(web): State<Arc<Web>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<wire::Review>, Problem> {
+    let review = web.gateway.review(&server_name(name)?).await.map_err(unread)?;
+    Ok(Json(review.into()))
+}
+
+async fn decide(
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
+    name: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<wire::ReviewResults>, Problem> {
+    let (signed, name) = (signed_in_user(&identity)?, server_name(name)?);
+    let asked: wire::DecideReview = read(&body?)?;
+    let decisions = asked.decisions().map_err(|message| Problem::BAD_BODY.message(message))?;
+    let present: PresenceProof = match asked.totp.as_deref() {
+        Some(code) => step_up(&app, signed, Some(code), name.as_str()).await?.present(),
+        None => {
+            asked.page_key.as_deref().and_then(|key| signed.session.present(key)).ok_or(Problem::PAGE_KEY_REQUIRED)?
+        }
+    };
+    let decided = app.web.gateway.decide(&name, &decisions, &present).await.map_err(|error| match error {
+        ReviewError::Store(error) => unwritten(error),
+        other @ (ReviewError::NoServer | ReviewError::Locked) => unread(other),
+    })?;
+    Ok(Json(wire::ReviewResults::new(decisions, &decided)))
+}
+
+async fn definitions(
+    State(web): State<Arc<Web>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<wire::Definitions>, Problem> {
+    let name = server_name(name)?;
+    let accepted = web.gateway.accepted(&name).await.map_err(unread)?;
+    let definitions = accepted.into_iter().map(Into::into).collect();
+    Ok(Json(wire::Definitions { server: name.to_string(), definitions }))
+}
+
+async fn announce(
+    State(web): State<Arc<Web>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<wire::Health>, Problem> {
+    web.gateway.choose(server_name(name)?);
+    Ok(Json(wire::Health { status: "ok" }))
+}
+
+fn unread(error: ReviewError) -> Problem {
+    match error {
+        ReviewError::NoServer => Problem::SERVER_NOT_FOUND,
+        ReviewError::Locked => Problem::DEFINITIONS_LOCKED,
+        ReviewError::Store(error) => error.into(),
+    }
+}
