@@ -72,13 +72,36 @@ pub(crate) fn describe(home: &Home, answer: &Value, name: &str) -> String {
     let hint = server.get("hint").and_then(Value::as_str).map(|hint| format!("\nhint: {}", line(hint)));
     let hint = hint.unwrap_or_default();
     match (state_word(&member(server, "state")).as_str(), reason) {
-        ("ready", _) => ready(home, server, name) + &unannotated(home, server),
+        ("ready", _) => {
+            let waiting = waiting(home, server).map(|text| format!("\n{text}")).unwrap_or_default();
+            ready(home, server, name) + &unannotated(home, server) + &waiting
+        }
         ("disabled", _) => format!("{name} is disabled in the running gateway."),
         (state, Some(reason)) => format!("{name} is {state}: {reason}{hint}"),
         (state, None) => {
             format!("{name} is {state}. Follow it with `{}`.", home.command("mcpproxy", "servers list"))
         }
     }
+}
+
+/// Returns true if a server of `GET /api/v1/servers` or of a reload is connected.
+pub(crate) fn is_ready(answer: &Value, name: &str) -> bool {
+    let mut servers = answer.get("servers").and_then(Value::as_array).into_iter().flatten();
+    servers.any(|server| member(server, "name") == name && member(server, "state") == "ready")
+}
+
+/// Says how many definitions of a server wait for a review, and how to read them. Returns `None` if there are none.
+pub(crate) fn waiting(home: &Home, server: &Value) -> Option<String> {
+    let count = to_review(server);
+    let (name, wait) = (server.get("name")?.as_str()?, counted_as(count, "definition waits", "definitions wait"));
+    let command = home.command("mcpproxy", &format!("servers review {}", line(name)));
+    (count > 0).then(|| format!("{wait} for review: {command}"))
+}
+
+/// Returns the number of definitions of a server that wait for a review.
+pub(crate) fn to_review(server: &Value) -> usize {
+    let count = server.get("to_review").and_then(Value::as_u64).unwrap_or_default();
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn ready(home: &Home, server: &Value, name: &str) -> String {

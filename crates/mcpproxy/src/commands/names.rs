@@ -36,6 +36,25 @@ pub(crate) fn servers() -> ArgValueCandidates {
     })
 }
 
+/// Definitions that wait for review at the server that is typed.
+pub(crate) fn waiting() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let Some(server) = reviewed_in(std::env::args_os()) else { return Vec::new() };
+        let found = from_gateway(format!("/api/v1/servers/{server}/review"), "entries", |entry| {
+            let (kind, name) = (text(entry, "kind")?, text(entry, "name")?);
+            let full = if name.is_empty() { kind.to_owned() } else { format!("{kind}:{name}") };
+            Some((full, text(entry, "reason").unwrap_or_default().to_owned()))
+        });
+        candidates(found.unwrap_or_default())
+    })
+}
+
+/// Returns the server of a command line with `review NAME`.
+fn reviewed_in(args: impl IntoIterator<Item = OsString>) -> Option<ServerName> {
+    let mut args = args.into_iter().skip_while(|arg| arg != "review").skip(1);
+    args.find_map(|arg| ServerName::parse(arg.to_str()?).ok())
+}
+
 /// Clients, and files below the folder that is typed.
 pub(crate) fn clients_and_files() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
@@ -115,12 +134,12 @@ pub(crate) fn agents() -> ArgValueCandidates {
 
 /// Asks the running gateway for a list.
 fn from_gateway(
-    path: &'static str,
+    path: impl Into<String>,
     list: &'static str,
     of: impl Fn(&Value) -> Option<(String, String)>,
 ) -> Option<Vec<(String, String)>> {
-    let home = home()?;
-    let answer = quickly(move || async move { Rest::connect(&home)?.ask(Method::GET, path).await })?;
+    let (home, path) = (home()?, path.into());
+    let answer = quickly(move || async move { Rest::connect(&home)?.ask(Method::GET, &path).await })?;
     Some(answer.get(list)?.as_array()?.iter().filter_map(of).collect())
 }
 
@@ -211,6 +230,16 @@ mod tests {
         check("mcpproxy -- mcpproxy --home /d call tool-read demo:", Some("call_tool_read"));
         check("mcpproxy -- mcpproxy call tool-destructive --reason x demo:", Some("call_tool_destructive"));
         check("mcpproxy -- mcpproxy tools show demo:", None);
+    }
+
+    #[test]
+    fn the_server_of_an_unfinished_review() {
+        let check = |words: &str, expected: Option<&str>| {
+            let found = reviewed_in(words.split(' ').map(OsString::from));
+            assert_eq!(found.as_ref().map(ServerName::as_str), expected, "{words}");
+        };
+        check("mcpproxy -- mcpproxy servers review fx --accept tool:", Some("fx"));
+        check("mcpproxy -- mcpproxy servers logs fx", None);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let accepted = Accepted { damage: serve.accept_damage, removed: serve.accept_removed };
     let runtime = Runtime::start(home, Listen::Exactly(serve.listen), accepted).await?;
     let mut first = FirstUser::of(&runtime);
-    tell(&banner(home, &runtime, first.link().await?.as_ref()));
+    tell(&banner(home, &runtime, first.link().await?.as_ref()).await);
     // Offer the next step once, to a person, and never wait for an answer.
     let has_person = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if let (true, false, Some(offer)) = (has_person, runtime.has_settings_file, offer(home)) {

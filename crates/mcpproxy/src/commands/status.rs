@@ -149,6 +149,7 @@ fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
             row("Settings", &settings_words(status));
             row("Servers", &server_words(status));
             row("Approvals", &approval_words(status));
+            row("Reviews", &review_words(status));
             row("Log", &log_words(status));
             let page = status.get("ui_url").and_then(Value::as_str).unwrap_or("-");
             row("Console", &line(page));
@@ -236,6 +237,17 @@ fn approval_words(status: &Value) -> String {
     }
 }
 
+/// Counts definitions that agents do not see. A rejected definition stays hidden and waits for nobody.
+fn review_words(status: &Value) -> String {
+    let count = |name: &str| status.get(name).and_then(Value::as_u64);
+    let (Some(waiting), Some(hidden)) = (count("to_review"), count("quarantined")) else { return "unknown".to_owned() };
+    let waits = if waiting == 0 { "none waiting".to_owned() } else { format!("{waiting} waiting") };
+    match hidden.saturating_sub(waiting) {
+        0 => waits,
+        rejected => format!("{waits}, {rejected} rejected"),
+    }
+}
+
 fn log_words(status: &Value) -> String {
     match status.pointer("/log/reason").and_then(Value::as_str) {
         None => "✓ writable".to_owned(),
@@ -246,6 +258,17 @@ fn log_words(status: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reviews() {
+        let check = |waiting: u64, hidden: u64, expected: &str| {
+            assert_eq!(review_words(&serde_json::json!({"to_review": waiting, "quarantined": hidden})), expected);
+        };
+        check(0, 0, "none waiting");
+        check(3, 3, "3 waiting");
+        check(0, 2, "none waiting, 2 rejected");
+        check(3, 4, "3 waiting, 1 rejected");
+    }
 
     #[test]
     fn spans() {

@@ -8,12 +8,13 @@ use serde_json::json;
 use crate::home::Home;
 use crate::runtime::Runtime;
 use crate::runtime::first_user::SetupLink;
+use crate::terminal::output::{counted, counted_as};
 
 /// Maximum number of server names in the banner.
 const SERVERS_SHOWN_MAX: usize = 12;
 
 /// Formats the banner. `setup` is the setup link, if no user exists yet.
-pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) -> String {
+pub(crate) async fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) -> String {
     let address = runtime.address;
     let url = format!("http://{address}/mcp");
     let token = &runtime.local.token;
@@ -33,7 +34,7 @@ pub(crate) fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) 
   Servers      {servers}
   Agent token  {token}{revoked}
   Approvals    {approvals}
-
+{reviews}
 Connect a client. This lists those on this machine:
   {connect}
 Or paste one of these into its settings, for HTTP or stdio:
@@ -46,6 +47,7 @@ Try in another terminal:
         version = env!("CARGO_PKG_VERSION"),
         servers = servers(runtime),
         approvals = approvals(runtime, setup),
+        reviews = reviews(home, &program, &waiting(runtime).await),
         connect = home.command(&program, "connect"),
         stdio = stdio_definition(home),
         tries = tries(runtime)
@@ -63,6 +65,30 @@ fn approvals(runtime: &Runtime, setup: Option<&SetupLink>) -> String {
         None => format!("{base}/ui/"),
         Some(setup) => format!("{}\n               {}", setup.sentence(), setup.url),
     }
+}
+
+/// Counts the definitions that wait for a review since the last run, for each enabled server. The servers are not
+/// connected yet, so there may be more soon.
+async fn waiting(runtime: &Runtime) -> Vec<(String, u64)> {
+    // The store logs its own errors, and `status` shows the number later.
+    let counts = runtime.store.waiting_counts().await.unwrap_or_default();
+    let enabled = runtime.settings.servers.iter().filter(|server| server.enabled);
+    let count = |identity: &str| counts.iter().find(|(other, _)| other == identity).map_or(0, |(_, count)| *count);
+    let all = enabled.map(|server| (server.name.to_string(), count(server.identity.key())));
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Formats the line about reviews. Nothing, if nothing waits.
+fn reviews(home: &Home, program: &str, waiting: &[(String, u64)]) -> String {
+    let Some((first, _)) = waiting.first() else { return String::new() };
+    let total = usize::try_from(waiting.iter().map(|(_, count)| count).sum::<u64>()).unwrap_or(usize::MAX);
+    let wait = counted_as(total, "definition waits", "definitions wait");
+    let more = match waiting.len() - 1 {
+        0 => String::new(),
+        more => format!(", at {first} and {}", counted(more, "other server")),
+    };
+    let command = home.command(program, &format!("servers review {first}"));
+    format!("  Reviews      {wait}{more}:\n               {command}\n")
 }
 
 fn servers(runtime: &Runtime) -> String {
@@ -105,4 +131,26 @@ fn program() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
     if program.contains('/') { program } else { name.unwrap_or_else(|| "mcpproxy".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reviews_are_counted() {
+        let home = Home::resolve(Some("/data".into())).unwrap();
+        let check = |waiting: &[(&str, u64)], expected: &str| {
+            let waiting: Vec<(String, u64)> =
+                waiting.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            assert_eq!(reviews(&home, "mcpproxy", &waiting), expected);
+        };
+        let command = home.command("mcpproxy", "servers review fx");
+        check(&[], "");
+        check(&[("fx", 1)], &format!("  Reviews      1 definition waits:\n               {command}\n"));
+        check(
+            &[("fx", 2), ("gh", 3)],
+            &format!("  Reviews      5 definitions wait, at fx and 1 other server:\n               {command}\n"),
+        );
+    }
 }

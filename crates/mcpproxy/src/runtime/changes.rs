@@ -1,5 +1,5 @@
-//! Prints one line on standard error of the gateway for each change of its state: reloads, and servers that go up or
-//! down.
+//! Prints one line on standard error of the gateway for each change of its state: reloads, servers that go up or down,
+//! and definitions that wait for a review.
 //!
 //! The lines are for a person who watches a terminal, so their number is limited ([`Throttle`]). A server that restarts
 //! in a loop gets a few lines a minute, and the same failure is not repeated until the server was up again. Nothing is
@@ -60,6 +60,7 @@ fn may_change_matches(event: &GatewayEvent) -> bool {
         GatewayEvent::Reloaded(summary) => summary.contracts,
         GatewayEvent::Refused(_)
         | GatewayEvent::Held(_)
+        | GatewayEvent::Quarantined { .. }
         | GatewayEvent::Down { .. }
         | GatewayEvent::Misconfigured { .. } => false,
     }
@@ -100,6 +101,12 @@ fn words(event: &GatewayEvent) -> String {
             "! Not applied, because it weakens contracts or policies: {} Run `mcpproxy config apply` to confirm it.",
             sentence(&line(changes))
         ),
+        GatewayEvent::Quarantined { server, count, is_first, summary } => {
+            let new = if *is_first { " is new" } else { "" };
+            let wait = counted_as(*count, "definition waits", "definitions wait");
+            let summary = sentence(&line(summary));
+            format!("! {server}{new}: {wait} for a review: {summary} Run `mcpproxy servers review {server}`.")
+        }
         GatewayEvent::Up { server, tools, unasked } => {
             format!("✓ {server} is ready: {}{}", counted(*tools, "tool"), unasked_words(server, *unasked))
         }
@@ -180,6 +187,8 @@ impl Throttle {
                 return ServerLine::Free;
             }
             GatewayEvent::Refused(_) | GatewayEvent::Held(_) => return ServerLine::Free,
+            // It says nothing about the connection.
+            GatewayEvent::Quarantined { server, .. } => return self.count(server, now),
             GatewayEvent::Up { server, .. } => (server, None),
             GatewayEvent::Down { server, reason, .. } | GatewayEvent::Misconfigured { server, reason } => {
                 (server, Some(reason))
@@ -190,6 +199,12 @@ impl Throttle {
             return ServerLine::Repeated;
         }
         lines.reason = reason.cloned();
+        self.count(server, now)
+    }
+
+    /// Counts a line of a server.
+    fn count(&mut self, server: &ServerName, now: Instant) -> ServerLine {
+        let lines = self.servers.entry(server.clone()).or_default();
         if !admit(&mut lines.printed, SERVER_LINES, SERVER_WINDOW, now) {
             return ServerLine::TooMany;
         }
@@ -263,6 +278,15 @@ mod tests {
             "! Not applied, because it weakens contracts or policies: fx:a: riskLevel high → low. Run `mcpproxy config \
              apply` to confirm it."
         );
+        let quarantined = |count: usize, is_first: bool| {
+            let summary = "tool a\u{1b} (changed: description)".to_owned();
+            words(&GatewayEvent::Quarantined { server: name("fx"), count, is_first, summary })
+        };
+        assert_eq!(
+            quarantined(1, false),
+            "! fx: 1 definition waits for a review: tool a\\u{1b} (changed: description). Run `mcpproxy servers review fx`."
+        );
+        assert!(quarantined(2, true).starts_with("! fx is new: 2 definitions wait for a review: "));
         let summary = ReloadSummary {
             added: vec![name("time")],
             removed: vec![name("a"), name("b")],

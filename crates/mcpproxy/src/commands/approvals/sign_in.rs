@@ -33,13 +33,21 @@ impl UserAtTerminal {
 
     /// Asks for one line. Ctrl-C, the end of input and an empty line all mean that the user decides nothing.
     pub(in crate::commands) async fn ask(&mut self, question: &str, echo: Echo) -> anyhow::Result<String> {
-        let answer = tokio::select! {
-            answer = self.terminal.ask(question, echo) => answer?,
-            () = self.end.next() => None,
-        };
-        match answer.filter(|answer| !answer.is_empty()) {
+        match self.next_line(question, echo).await?.filter(|answer| !answer.is_empty()) {
             Some(answer) => Ok(answer),
             None => Err(Failure::new(Exit::Refused, "You made no decision, so nothing changed.").into()),
+        }
+    }
+
+    /// Asks for one line, which may be empty. Returns `None` after Ctrl-C and at the end of the input.
+    pub(in crate::commands) async fn ask_freely(&mut self, question: &str) -> anyhow::Result<Option<String>> {
+        self.next_line(question, Echo::Shown).await
+    }
+
+    async fn next_line(&mut self, question: &str, echo: Echo) -> anyhow::Result<Option<String>> {
+        tokio::select! {
+            answer = self.terminal.ask(question, echo) => answer,
+            () = self.end.next() => Ok(None),
         }
     }
 

@@ -16,7 +16,7 @@ use self::approvals::{approvals, elicitation, users};
 use self::clients::{clients, installed, local_token, tokens};
 use self::files::{file_modes, held, refused, settings};
 use self::gateway::{chain, gateway, log, port, storage};
-use self::servers::{down, hidden_tools, misconfigured, unasked};
+use self::servers::{down, hidden_tools, misconfigured, to_review, unasked};
 use super::facts::{Facts, GatewayFacts, StorageFacts, StorageState};
 use crate::terminal::output::line;
 use crate::terminal::style::Tone;
@@ -92,6 +92,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "server_down", title: "Connections to servers", run: down, is_in_status: true },
     Check { code: "tool_hidden", title: "Offered tools", run: hidden_tools, is_in_status: true },
     Check { code: "no_approver", title: "User accounts", run: users, is_in_status: true },
+    Check { code: "review_waiting", title: "Definitions to review", run: to_review, is_in_status: true },
     Check { code: "destructive_unasked", title: "Destructive tools", run: unasked, is_in_status: true },
     Check { code: "approval_waiting", title: "Approval requests", run: approvals, is_in_status: false },
     Check { code: "elicitation_declined", title: "Prompts in clients", run: elicitation, is_in_status: false },

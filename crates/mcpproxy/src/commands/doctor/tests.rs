@@ -116,6 +116,11 @@ fn each_problem_has_its_code_and_a_next_step() {
         &|facts| with(facts, &|gateway| gateway.status["approvals"]["waiting"] = 2.into()),
         &["! warn approval_waiting -"],
     );
+    let waiting = json!([{"name": "fx", "state": "ready", "hidden_tools": [], "to_review": 3}]);
+    check(
+        &|facts| with(facts, &|gateway| gateway.servers = json!({ "servers": waiting })),
+        &["! warn review_waiting fx"],
+    );
     let storage = |facts: &mut Facts, change: &dyn Fn(&mut StorageFacts)| {
         let StorageState::Open(storage) = &mut facts.storage else { panic!("it answers") };
         change(storage);

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use mcpproxy_core::ServerName;
 use mcpproxy_core::settings::{
-    self, RelocatedSecret, TranslatedServer, Warning, free_name, relocate_secrets, server_keys, translate,
+    self, RelocatedSecret, Settings, TranslatedServer, Warning, free_name, relocate_secrets, server_keys, translate,
 };
+use mcpproxy_core::trust::Welcome;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -20,7 +21,9 @@ use crate::operator_files::edit::{self, Change};
 use crate::operator_files::settings_file;
 
 /// Members that do not change what a server is.
-const COSMETIC: [&str; 4] = ["title", "description", "enabled", "disabled"];
+const COSMETIC: [&str; 5] = ["title", "description", "enabled", "disabled", FIRST_SIGHT];
+/// The member of a server that says what happens with its first definitions.
+const FIRST_SIGHT: &str = "first_sight";
 /// Names to try before a stale secret gives up its own.
 const SECRET_NAMES_MAX: usize = 1000;
 
@@ -33,6 +36,8 @@ pub(super) struct Plan {
     /// True if the client has an entry for this gateway.
     pub(super) is_connected: bool,
     pub(super) warnings: Vec<Warning>,
+    /// True if the tools of the new servers wait for a review. False if the settings accept everything at first sight.
+    pub(super) is_reviewed: bool,
     /// The text of the settings before and after. `None` if there is no file.
     pub(super) before: Option<String>,
     pub(super) after: String,
@@ -62,7 +67,12 @@ pub(super) struct Skipped {
 
 impl Plan {
     pub(super) fn make(home: &Home, source: Source, before: Option<String>) -> Result<Self, Failure> {
-        let own = own_addresses(home, before.as_deref())?;
+        let settings = match &before {
+            Some(text) => settings_file::check_shape(&home.settings(), text)?,
+            None => settings::demo(),
+        };
+        let own = own_addresses(home, &settings);
+        let is_reviewed = settings.trust.first_sight == Welcome::Review;
         let (mut skipped, mut wanted) = (Vec::new(), Vec::new());
         let mut is_connected = false;
         for entry in &source.entries {
@@ -91,8 +101,11 @@ impl Plan {
             }
         }
         warnings.extend(servers.iter().filter_map(unresolvable));
+        for server in servers.iter_mut().filter(|_| is_reviewed) {
+            review_first(&mut server.definition);
+        }
         let after = edited(home, before.as_deref(), &servers)?;
-        Ok(Self { source, servers, present, skipped, is_connected, warnings, before, after })
+        Ok(Self { source, servers, present, skipped, is_connected, warnings, is_reviewed, before, after })
     }
 
     /// The paths of all servers that the gateway has after the import, in the client's file.
@@ -307,14 +320,19 @@ fn edited(home: &Home, before: Option<&str>, servers: &[NewServer]) -> Result<St
     Ok(text)
 }
 
-fn own_addresses(home: &Home, text: Option<&str>) -> Result<OwnAddresses, Failure> {
-    let settings = match text {
-        Some(text) => settings_file::check_shape(&home.settings(), text)?,
-        None => settings::demo(),
-    };
+/// Makes the tools of a server wait for a review. The file of another client may come from anywhere, and a key in it
+/// must not skip the review. It stays in the settings, so that a restart does not skip the review either.
+fn review_first(definition: &mut Value) {
+    if let Value::Object(members) = definition {
+        members.shift_remove(FIRST_SIGHT);
+        members.insert(FIRST_SIGHT.to_owned(), "review".into());
+    }
+}
+
+fn own_addresses(home: &Home, settings: &Settings) -> OwnAddresses {
     let running = home.running().ok().flatten().and_then(|running| running.address.parse().ok());
     let public = settings.approvals.public_url.as_deref().and_then(|url| Url::parse(url).ok());
-    Ok(OwnAddresses { listen: [settings.listen].into_iter().chain(running).collect(), public })
+    OwnAddresses { listen: [settings.listen].into_iter().chain(running).collect(), public }
 }
 
 /// Returns the path of a secret in the data folder.

@@ -130,7 +130,8 @@ impl<'p> Report<'p> {
         let plan = self.plan;
         let imported = plan.servers.iter().map(|server| {
             let secrets: Vec<&str> = server.secrets.iter().map(|secret| secret.path.as_str()).collect();
-            json!({ "name": server.name.as_str(), "title": server.original, "secrets": secrets })
+            let first_sight = plan.is_reviewed.then_some("review");
+            json!({ "name": server.name.as_str(), "title": server.original, "secrets": secrets, "first_sight": first_sight })
         });
         let present =
             plan.present.iter().map(|server| json!({ "name": server.name.as_str(), "title": server.original }));
@@ -159,6 +160,7 @@ impl<'p> Report<'p> {
             let count = counted(plan.servers.len(), "server");
             text.push_str(&format!("Imported {count} from {}.\n", plan.source.title()));
         }
+        text.push_str(&self.review());
         if self.has_secrets() {
             let rest = if self.has_removed { "" } else { " The client's file keeps its own copy." };
             text.push_str("Secrets were copied to secrets/ of the data folder, in files that only you can read.");
@@ -169,6 +171,17 @@ impl<'p> Report<'p> {
         }
         text.push_str(&self.direct());
         text
+    }
+
+    /// Says that agents do not see the tools of the new servers yet.
+    fn review(&self) -> String {
+        let (tools, name) = match self.plan.servers.as_slice() {
+            [] => return String::new(),
+            [one] => ("Its tools", one.name.as_str()),
+            _ => ("Their tools", "NAME"),
+        };
+        let command = self.home.command("mcpproxy", &format!("servers review {name}"));
+        if self.plan.is_reviewed { format!("{tools} wait for your review: {command}\n") } else { String::new() }
     }
 
     fn has_secrets(&self) -> bool {

@@ -89,6 +89,22 @@ pub(super) fn hidden_tools(facts: &Facts) -> Vec<Finding> {
     })
 }
 
+/// Finds servers with definitions that agents do not see until a user has accepted them.
+pub(super) fn to_review(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| {
+        let all = gateway.servers.get("servers").and_then(Value::as_array).into_iter().flatten();
+        let findings = all.filter_map(|server| {
+            let count = Some(state::to_review(server)).filter(|count| *count > 0)?;
+            let name = text(server, "name")?;
+            let wait = counted_as(count, "definition waits", "definitions wait");
+            let message = format!("{wait} for a review. Agents do not see what waits.");
+            let next = facts.command(&format!("servers review {}", line(name)));
+            Some(about(name, found(Outcome::Warning, message, next)))
+        });
+        or_ok(findings.collect(), "no definition waits for a review")
+    })
+}
+
 /// Finds servers with destructive tools that run without an approval, and names all of them in one finding. A pasted
 /// server has no contracts, and nobody is asked before its tools run.
 pub(super) fn unasked(facts: &Facts) -> Vec<Finding> {

@@ -1,0 +1,252 @@
+//! `servers add`, `remove`, `enable` and `disable`: edits servers in the settings.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::{ArgGroup, Args};
+use http::Method;
+use mcpproxy_core::settings::{server_keys, suggest_server_name};
+use mcpproxy_core::trust::Welcome;
+use mcpproxy_core::{ServerName, nearest};
+use serde_json::{Value, json};
+
+use crate::client::{Rest, state};
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::home::secret::{Readers, replace_file};
+use crate::operator_files::edit::{self, Change, EditError};
+use crate::operator_files::settings_file;
+use crate::terminal::output::{self, print};
+use crate::terminal::prompt::Terminal;
+use crate::terminal::shell::plain_word;
+
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("way").required(true).args(["url", "command"]),
+    override_usage = "mcpproxy servers add [OPTIONS] <NAME> -- <COMMAND>...\n       \
+                      mcpproxy servers add [OPTIONS] <NAME> --url <URL>"
+)]
+pub(crate) struct Add {
+    /// Name of the server: lower-case letters, digits, `-` and `_`
+    #[arg(value_parser = parse_new_name)]
+    pub(super) name: ServerName,
+    /// URL of the server, for a server over HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    url: Option<String>,
+    /// HTTP header to send; repeatable
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = parse_header, requires = "url")]
+    headers: Vec<(String, String)>,
+    /// Environment variable for the process; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair, conflicts_with = "url")]
+    env: Vec<(String, String)>,
+    /// Command that starts the server, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Edits the settings file. A running gateway reloads it.
+pub(super) async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
+    home.create()?;
+    let path = home.settings();
+    let done = Done::of(&change);
+    let is_by_user = Terminal::of_user().is_some();
+    if is_by_user && done.brings_server() {
+        announce(home, name).await?;
+    }
+    let written = write_change(home, name, change)?;
+    print(&format!("{}\n", done.sentence(name, &path)))?;
+    tell_unused(home, &written.unused);
+    if home.running()?.is_none() {
+        let serve = home.command("mcpproxy", "serve");
+        output::tell(&match done {
+            Done::Added | Done::Enabled => format!("No gateway is running. Start it with `{serve}` to use {name}."),
+            Done::Removed | Done::Disabled => "No gateway is running, so nothing else changes.".to_owned(),
+        });
+        return Ok(());
+    }
+    let answer = Rest::connect(home)?.reload().await?;
+    output::tell(&state::describe(home, &answer, name.as_str()));
+    // A server that is ready says by itself how much waits.
+    if done == Done::Added && !is_by_user && written.is_reviewed && !state::is_ready(&answer, name.as_str()) {
+        let review = home.command("mcpproxy", &format!("servers review {name}"));
+        output::tell(&format!("Added without a terminal, so its tools wait for your review: {review}"));
+    }
+    Ok(())
+}
+
+/// Tells the running gateway that a person is about to add this server at a terminal. The person has just chosen it, so
+/// its first definitions need no review.
+async fn announce(home: &Home, name: &ServerName) -> anyhow::Result<()> {
+    if home.running()?.is_none() {
+        return Ok(());
+    }
+    // Without the announcement, the definitions wait for a review. That is safe, and the next lines say so.
+    let _reviewed_otherwise = Rest::connect(home)?.ask(Method::POST, &format!("/api/v1/servers/{name}/announce")).await;
+    Ok(())
+}
+
+/// A change of the settings file.
+struct Written {
+    /// Files with secrets that nothing refers to any more.
+    unused: BTreeSet<String>,
+    /// True if a server that nobody announced waits for a review.
+    is_reviewed: bool,
+}
+
+/// Reads, edits and writes the settings file.
+fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Written> {
+    let _lock = home.lock_settings()?;
+    let path = home.settings();
+    let text = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if let Some(text) = &text {
+        // Check the file first. Otherwise this change would be blamed for earlier errors.
+        settings_file::check_shape(&path, text)?;
+    }
+    let done = Done::of(&change);
+    let edited = edit::apply(text.as_deref(), name, change).map_err(|error| edit_failure(&error, text.as_deref()))?;
+    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
+    let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
+    // A mistake in another server is none of this change.
+    let own = settings.misconfigured().find(|(server, _)| server.name == *name);
+    match (own, done) {
+        (None, _) | (Some(_), Done::Disabled | Done::Removed) => {}
+        // The mistake is in the arguments, and no line of the file has it.
+        (Some((_, mistakes)), Done::Added) => {
+            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+            let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
+            return Err(unchanged(Failure::new(Exit::Usage, message)).into());
+        }
+        (Some((_, mistakes)), Done::Enabled) => return Err(unchanged(settings_file::bad(&path, mistakes)).into()),
+    }
+    // The gateway refuses secrets in a file that other users can read.
+    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
+    replace_file(&path, &edited, readers)?;
+    Ok(Written {
+        unused: edit::unused_secrets(text.as_deref().unwrap_or_default(), &edited),
+        is_reviewed: settings.trust.first_sight == Welcome::Review,
+    })
+}
+
+/// Names the server that was probably meant, if the settings have none with this name.
+fn edit_failure(error: &EditError, text: Option<&str>) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let EditError::Missing(name) = error else { return failure };
+    let keys = server_keys(text.unwrap_or_default());
+    match nearest(name.as_str(), keys.iter().map(|key| key.name.as_str())) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("list all servers with `mcpproxy servers list`"),
+    }
+}
+
+/// Names secrets that a removed server leaves behind. They may be the only copy, so they are not deleted.
+fn tell_unused(home: &Home, unused: &BTreeSet<String>) {
+    let paths = unused.iter().map(|name| home.folder().join(name)).filter(|path| path.is_file());
+    let words: Vec<String> = paths.map(|path| plain_word(&path.display().to_string())).collect();
+    if !words.is_empty() {
+        let secrets = if words.len() == 1 { "Its secret stays" } else { "Its secrets stay" };
+        output::tell(&format!("{secrets} in the data folder. To delete: rm {}", words.join(" ")));
+    }
+}
+
+/// A change that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Added,
+    Removed,
+    Enabled,
+    Disabled,
+}
+
+impl Done {
+    fn of(change: &Change) -> Self {
+        match change {
+            Change::Add(_) => Self::Added,
+            Change::Remove => Self::Removed,
+            Change::Enable => Self::Enabled,
+            Change::Disable => Self::Disabled,
+        }
+    }
+
+    /// Returns true if the server runs after the change, and may not have run before.
+    fn brings_server(self) -> bool {
+        match self {
+            Self::Added | Self::Enabled => true,
+            Self::Removed | Self::Disabled => false,
+        }
+    }
+
+    fn sentence(self, name: &ServerName, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Added => format!("added {name} to {path}"),
+            Self::Removed => format!("removed {name} from {path}"),
+            Self::Enabled => format!("enabled {name} in {path}"),
+            Self::Disabled => format!("disabled {name} in {path}"),
+        }
+    }
+}
+
+pub(super) fn definition(add: Add) -> Value {
+    let object =
+        |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, Value::from(v))).collect());
+    let mut command = add.command.into_iter();
+    let (mut server, pairs, key) = match add.url {
+        Some(url) => (json!({ "url": url }), add.headers, "headers"),
+        None => {
+            let program = command.next().unwrap_or_default();
+            let args: Vec<String> = command.collect();
+            let server = if args.is_empty() {
+                json!({ "command": program })
+            } else {
+                json!({ "command": program, "args": args })
+            };
+            (server, add.env, "env")
+        }
+    };
+    if let (false, Some(members)) = (pairs.is_empty(), server.as_object_mut()) {
+        members.insert(key.to_owned(), object(pairs));
+    }
+    server
+}
+
+/// Parses the name of a new server. Suggests one that fits.
+fn parse_new_name(text: &str) -> Result<ServerName, String> {
+    ServerName::parse(text).map_err(|_| {
+        let suggested = suggest_server_name(text).map(|name| format!(", such as `{name}`")).unwrap_or_default();
+        format!("a name has lower-case letters, digits, `-` and single `_`{suggested}")
+    })
+}
+
+/// Parses `NAME=VALUE`, or `NAME: VALUE` as in curl. A header name contains neither `=` nor `:`.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    match text.find(['=', ':']).and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?, text.as_bytes().get(at)?))) {
+        Some((name, value, b':')) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => parse_pair(text),
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_in_both_spellings() {
+        let check = |given: &str, expected: Option<(&str, &str)>| {
+            let parsed = parse_header(given).ok();
+            assert_eq!(parsed.as_ref().map(|(name, value)| (name.as_str(), value.as_str())), expected, "{given}");
+        };
+        check("Authorization=Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("Authorization: Bearer a:b=c", Some(("Authorization", "Bearer a:b=c")));
+        check("X-Empty:", Some(("X-Empty", "")));
+        check("X=${env:TOKEN}", Some(("X", "${env:TOKEN}")));
+        check(": x", None);
+        check("nothing", None);
+    }
+}
