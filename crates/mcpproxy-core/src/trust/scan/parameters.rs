@@ -1,0 +1,89 @@
+//! Finds parameters that ask for what the call does not need, by their name and by their values.
+
+use super::hints::words;
+use super::quote::visible;
+use super::{Finding, Severity};
+
+/// Groups of words, one of each, that make the name of a parameter suspicious if it is required, and otherwise.
+struct Suspect {
+    groups: &'static [&'static str],
+    required: Severity,
+    optional: Severity,
+    what: &'static str,
+}
+
+const SUSPECTS: &[Suspect] = &[
+    Suspect {
+        groups: &[
+            "conversation chat message messages dialog dialogue prompt prompts session user",
+            "history log transcript dump verbatim all previous prior full entire earlier sofar raw recent messages",
+            "conversation chat message messages dialog dialogue prompt prompts history transcript context",
+        ],
+        required: Severity::Medium,
+        optional: Severity::Low,
+        what: "the conversation",
+    },
+    Suspect { groups: &["system developer hidden", "prompt message instructions"], required: Severity::Medium, optional: Severity::Low, what: "the model's instructions" },
+    Suspect { groups: &["sidenote sidenotes"], required: Severity::Medium, optional: Severity::Medium, what: "a note beside the call" },
+    Suspect { groups: &["side", "note notes"], required: Severity::Medium, optional: Severity::Medium, what: "a note beside the call" },
+    Suspect { groups: &["chain", "thought thoughts"], required: Severity::Medium, optional: Severity::Medium, what: "the model's reasoning" },
+    Suspect { groups: &["tools tool", "list call calls", "list history available tools outputs results seen"], required: Severity::Medium, optional: Severity::Low, what: "the model's other tools" },
+    Suspect { groups: &["available other previous all", "tools", "tools"], required: Severity::Medium, optional: Severity::Low, what: "the model's other tools" },
+    Suspect {
+        groups: &["content contents read reading dump file from of", "ssh rsa dotenv env keychain credentials passwords password shadow passwd cookies history clipboard secrets netrc"],
+        required: Severity::Medium,
+        optional: Severity::Medium,
+        what: "secrets of the machine",
+    },
+    Suspect { groups: &["aws ssh private master root user", "secret private password key", "access key rsa password secret"], required: Severity::Medium, optional: Severity::Low, what: "a secret" },
+    Suspect { groups: &["env environment", "vars variables dump"], required: Severity::Medium, optional: Severity::Low, what: "the environment" },
+    Suspect { groups: &["context conversation reasoning thoughts scratchpad memory transcript"], required: Severity::Low, optional: Severity::Low, what: "more than the call needs" },
+];
+
+/// Names of one word, and only whole names.
+const WHOLE: &str = "context conversation reasoning thoughts scratchpad memory transcript";
+
+/// Checks the name of a parameter.
+pub(super) fn scan_name(name: &str, is_required: bool, is_described: bool, place: &str, findings: &mut Vec<Finding>) {
+    let words = words(name);
+    for suspect in SUSPECTS {
+        let is_whole = suspect.groups == [WHOLE];
+        let matches = suspect.groups.iter().all(|group| {
+            group.split_ascii_whitespace().any(|wanted| words.iter().any(|word| word == wanted))
+        });
+        if !matches || (is_whole && words.len() != 1) || words.len() < suspect.groups.len().min(2) && !is_whole && suspect.groups.len() > 1 {
+            continue;
+        }
+        let severity = if is_required && !(is_whole && is_described) { suspect.required } else { suspect.optional };
+        let severity = if is_described && severity == Severity::Medium && suspect.optional == Severity::Low { Severity::Low } else { severity };
+        let reason = format!("The parameter `{}` asks for {}.", visible(name), suspect.what);
+        findings.push(Finding { rule: "exfiltration-parameter", severity, place: place.to_owned(), reason });
+        return;
+    }
+}
+
+/// Words that stand for the conversation in a template: `{{conversation}}`.
+const TEMPLATES: [&str; 9] = ["conversation", "messages", "history", "prompt", "context", "token", "secret", "env", "chat"];
+/// Settings that remove a check.
+const FLAGS: [&str; 12] = [
+    "approve_all", "allow_all", "auto_approve", "autoapprove", "skip_confirm", "skip_approval", "notify=false", "bypass_", "no_confirm", "confirm=false", "disable_audit", "verify=false",
+];
+const RECIPIENTS: [&str; 8] = ["bcc", "cc", "recipient", "recipients", "reply_to", "forward_to", "webhook", "callback"];
+
+/// Checks a value that a schema gives a parameter: `default`, `const`, `enum` or `examples`.
+pub(super) fn scan_value(parameter: &str, key: &str, value: &str, place: &str, findings: &mut Vec<Finding>) {
+    let lower = value.to_lowercase();
+    let is_fixed = key != "examples" && key != "example";
+    let has_template = (lower.contains("{{") || lower.contains("${") || lower.contains("={")) && TEMPLATES.iter().any(|word| lower.contains(word));
+    let is_recipient = RECIPIENTS.iter().any(|name| parameter.eq_ignore_ascii_case(name));
+    let reason = if has_template && lower.contains("://") {
+        format!("The value `{}` sends private data to an address.", visible(value))
+    } else if FLAGS.iter().any(|flag| lower.contains(flag)) && lower.contains('=') {
+        format!("The value `{}` removes a check.", visible(value))
+    } else if is_fixed && is_recipient && (lower.contains('@') || lower.contains("://")) {
+        format!("The value `{}` adds a recipient.", visible(value))
+    } else {
+        return;
+    };
+    findings.push(Finding { rule: "planted-value", severity: Severity::Medium, place: place.to_owned(), reason });
+}

@@ -1,0 +1,155 @@
+//! Finds the words of all concepts in a folded text, in one pass.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::concept::Concept;
+use super::english::ENGLISH;
+use super::fold::Folded;
+use super::languages::LANGUAGES;
+use super::neighbours::Neighbours;
+
+/// A word of a concept, with its range in the folded text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) concept: Concept,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) language: Language,
+}
+
+/// The language of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    English,
+    Other,
+    /// A word of another language that is also an English one, such as `messages`.
+    Both,
+}
+
+/// Words of other languages that English texts use too. They help a sentence that is clearly in another language.
+const BOTH: &str = "messages message conversation conversations discussion chat token tokens file no non prima use usa open \
+    upload door cache charge passe copie copia ignore ignora secrets instructions directives dire mee lies lade password \
+    prompt manda pon execute informe per primo note rule plan once ne persona cliente client historial ton ruf isi buka \
+    rules ladda die in an personne nada secret content leak geheim fil documento carica mensaje kunden inne na historique \
+    reporte comment pass comunicare informer alter meld door stuur teile melde hole gib fill";
+
+/// Hits in one text. Only a text that was written against the scanner has more.
+const HITS_MAX: usize = 20_000;
+
+struct Entry {
+    concept: Concept,
+    is_prefix: bool,
+    language: Language,
+}
+
+struct Automaton {
+    search: Option<AhoCorasick>,
+    entries: Vec<Entry>,
+}
+
+static AUTOMATON: LazyLock<Automaton> = LazyLock::new(|| {
+    let mut words = Vec::new();
+    let mut entries = Vec::new();
+    let mut add = |concept: Concept, list: &str, language: Language| {
+        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let stem = word.strip_suffix('*');
+            let folded = Folded::of(stem.unwrap_or(word)).text;
+            let is_both = language == Language::Other && BOTH.split_ascii_whitespace().any(|both| both == folded);
+            let language = if is_both { Language::Both } else { language };
+            words.push(folded);
+            entries.push(Entry { concept, is_prefix: stem.is_some(), language });
+        }
+    };
+    ENGLISH.iter().for_each(|(concept, list)| add(*concept, list, Language::English));
+    for (_, concepts) in LANGUAGES {
+        concepts.iter().for_each(|(concept, list)| add(*concept, list, Language::Other));
+    }
+    let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&words).ok();
+    Automaton { search, entries }
+});
+
+/// The names that a text may refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    /// The tool and its parameters.
+    pub(super) own: &'a HashSet<String>,
+    pub(super) neighbours: &'a Neighbours,
+}
+
+/// Returns the words of concepts in the order of their positions.
+pub(super) fn find(text: &str, names: Names<'_>) -> Vec<Hit> {
+    let automaton = &*AUTOMATON;
+    let mut hits = Vec::new();
+    let matches = automaton.search.iter().flat_map(|search| search.find_overlapping_iter(text));
+    for found in matches.take(HITS_MAX) {
+        let Some(entry) = automaton.entries.get(found.pattern().as_usize()) else { continue };
+        if is_word(text, found.start(), found.end(), entry.is_prefix) {
+            let (start, end) = (found.start(), found.end());
+            hits.push(Hit { concept: entry.concept, start, end, language: entry.language });
+        }
+    }
+    find_names(text, names, &mut hits);
+    hits.sort_unstable_by_key(|hit| (hit.start, hit.end));
+    hits
+}
+
+/// Checks the edges of a word. Scripts without spaces, and Arabic with its attached particles, have no edges.
+fn is_word(text: &str, start: usize, end: usize, is_prefix: bool) -> bool {
+    let bytes = text.as_bytes();
+    let inner = |at: usize| bytes.get(at).is_some_and(|byte| is_word_byte(*byte));
+    let first = text.get(start..).and_then(|rest| rest.chars().next());
+    if first.is_some_and(|c| matches!(c, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{97f}' | '\u{2e80}'..)) {
+        return true;
+    }
+    let starts = !inner(start) || !start.checked_sub(1).is_some_and(inner);
+    let ends = is_prefix || !end.checked_sub(1).is_some_and(inner) || !inner(end);
+    starts && ends
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Finds mail addresses, URLs and names in code style.
+fn find_names(text: &str, names: Names<'_>, hits: &mut Vec<Hit>) {
+    let mut add = |concept, start, end| hits.push(Hit { concept, start, end, language: Language::English });
+    let mut start = 0;
+    for token in text.split([' ', '\n', '(', ')', ',', ';', '"', '\'', '[', ']', '<', '>', '{', '}', '|', '=']) {
+        let at = start;
+        start += token.len() + 1;
+        let word = token.trim_end_matches(['.', ':', '!', '?']);
+        if word.starts_with("http://") || word.starts_with("https://") {
+            add(Concept::Url, at, at + word.len());
+        } else if word.bytes().skip(1).any(|byte| byte == b'@') && word.rsplit('@').next().is_some_and(|h| h.contains('.')) {
+            add(Concept::Mail, at, at + word.len());
+        } else if !word.is_empty() {
+            let name = word.trim_matches(['`', '*', '#', '.', ':']);
+            let name = name.strip_suffix("`'s").unwrap_or(name);
+            if let Some(concept) = name_concept(name, word.starts_with('`'), names) {
+                add(concept, at, at + word.len());
+            }
+        }
+    }
+}
+
+fn name_concept(name: &str, is_code: bool, names: Names<'_>) -> Option<Concept> {
+    if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')) {
+        return None;
+    }
+    let is_own = names.own.contains(name);
+    let has_underscore = name.contains('_');
+    if !is_own && names.neighbours.mentions(name, is_code) {
+        return Some(Concept::Neighbour);
+    }
+    match (is_own, has_underscore, is_code) {
+        (true, _, _) if has_underscore || is_code => Some(Concept::Parameter),
+        (false, true, _) if name.bytes().any(|byte| byte.is_ascii_alphabetic()) && name.len() > 4 => {
+            Some(Concept::ToolName)
+        }
+        (false, false, true) if !name.is_empty() => Some(Concept::Parameter),
+        _ => None,
+    }
+}
