@@ -1,0 +1,237 @@
+"""Reviews: who may decide, what a decision covers, and who is told that something waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from changing import (
+    HIDDEN,
+    PASSWORD,
+    SIGN_IN,
+    Changing,
+    Gateway,
+    Reviewer,
+    agent,
+    call,
+    code,
+    in_front_of,
+    is_out_of_reach,
+    listed,
+    records,
+    settle,
+    shown,
+    shows,
+    tool,
+    typed,
+    until,
+    waiting,
+    waits,
+)
+
+SECONDS = 15
+NAMES = ("accepted", "rejected", "some", "stale", "guarded", "counted", "typed", "typed_some", "old", "upgraded")
+
+
+class Office:
+    def __init__(self, gateway: Gateway, servers: dict[str, Changing], ada: Reviewer) -> None:
+        self.gateway = gateway
+        self.servers = servers
+        self.ada = ada
+
+    def change(self, name: str, *more: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Changes the only tool of a server. Returns what waits then."""
+        self.servers[name].offer(second(name), *more)
+        return waits(self.gateway, name, f"file_{name}", *(one["name"] for one in more))
+
+
+def first(name: str) -> dict[str, Any]:
+    return tool(f"file_{name}", destructiveHint=True)
+
+
+def second(name: str) -> dict[str, Any]:
+    return tool(f"file_{name}", f"Keeps the {name} files of two offices.", readOnlyHint=True)
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    folder = tmp_path_factory.mktemp("review")
+    servers = {name: Changing(folder, name, first(name)) for name in NAMES}
+    with in_front_of(folder, servers.values()) as gateway:
+        yield Office(gateway, servers, settle(gateway))
+
+
+def test_what_is_accepted_is_available(office: Office) -> None:
+    gateway, server = office.gateway, office.servers["accepted"]
+    entry = office.change("accepted")["file_accepted"]
+    assert (entry["kind"], entry["reason"], entry["times"]) == ("tool", "changed", 1)
+    assert (entry["old"], entry["new"]) == (first("accepted"), second("accepted"))
+    assert entry["changes"] and set(entry["kinds"]) & {"hints", "annotations"}, entry
+    is_out_of_reach(gateway, server, "file_accepted")
+    assert office.ada.decide("accepted", accept=[entry]) == ["done"]
+    shows(gateway, "accepted", "file_accepted")
+    assert waiting(gateway, "accepted") == {}
+    assert code(call(agent(gateway), "accepted", "file_accepted", "read")) == "ok"
+    assert server.calls()[-1]["version"] == "v2"
+
+    (done,) = records(gateway, "accepted", "definitions_reviewed")
+    assert done["metadata"]["user"] == "ada" and done["status"] == "success"
+    assert [one["pin"] for one in done["metadata"]["accepted"]] == [entry["pin"]]
+    (held,) = records(gateway, "accepted", "definitions_quarantined")
+    assert [one["name"] for one in held["metadata"]["definitions"]] == ["file_accepted"]
+    # Decided once.
+    assert office.ada.decide("accepted", accept=[entry]) == ["gone"]
+
+
+def test_what_is_rejected_is_not_asked_again_until_it_changes(office: Office) -> None:
+    gateway, server, ada = office.gateway, office.servers["rejected"], office.ada
+    entry = office.change("rejected")["file_rejected"]
+    assert ada.decide("rejected", reject=[entry]) == ["done"]
+    waits(gateway, "rejected")
+    # The same definition again, after a change of something else, and after a reconnect.
+    server.offer(second("rejected"), tool("unrelated_rejected"))
+    waits(gateway, "rejected", "unrelated_rejected")
+    assert gateway.run("servers", "restart", "rejected").returncode == 0
+    waits(gateway, "rejected", "unrelated_rejected")
+    is_out_of_reach(gateway, server, "file_rejected")
+    # Another definition is another question.
+    third = tool("file_rejected", "Keeps the rejected files of three offices.", readOnlyHint=True)
+    server.offer(third)
+    assert waits(gateway, "rejected", "file_rejected")["file_rejected"]["new"] == third
+    # The accepted definition needs no review.
+    server.offer(first("rejected"))
+    shows(gateway, "rejected", "file_rejected")
+    waits(gateway, "rejected")
+
+
+def test_some_are_accepted(office: Office) -> None:
+    gateway = office.gateway
+    entries = office.change("some", tool("sort_some"), tool("burn_some"), tool("read_some"))
+    accept, reject = [entries["sort_some"], entries["file_some"]], [entries["burn_some"]]
+    assert office.ada.decide("some", accept=accept, reject=reject) == ["done", "done", "done"]
+    shows(gateway, "some", "sort_some", "file_some")
+    waits(gateway, "some", "read_some")
+
+
+def test_the_version_that_was_shown_is_the_version_that_is_accepted(office: Office) -> None:
+    gateway, server, ada = office.gateway, office.servers["stale"], office.ada
+    entry = office.change("stale")["file_stale"]
+    # The list changes while the difference is on the screen.
+    worse = tool("file_stale", "Keeps the stale files of two offices and mails them.", readOnlyHint=True)
+    server.offer(worse)
+    newer = until(
+        lambda: (found := waiting(gateway, "stale")["file_stale"])["pin"] != entry["pin"] and found, SECONDS, "a change"
+    )
+    for choice in ("accept", "reject"):
+        assert ada.decide("stale", **{choice: [entry]}) == ["changed"]
+    is_out_of_reach(gateway, server, "file_stale")
+    assert newer["times"] == 2 and newer["new"] == worse
+    # The version that was shown comes back. It may be accepted, and the other one may not.
+    server.offer(second("stale"))
+    until(lambda: waiting(gateway, "stale")["file_stale"]["pin"] == entry["pin"], SECONDS, "the shown version")
+    assert ada.decide("stale", accept=[newer]) == ["changed"]
+    assert ada.decide("stale", accept=[entry]) == ["done"]
+    shows(gateway, "stale", "file_stale")
+
+
+def test_only_a_signed_in_user_decides(office: Office) -> None:
+    gateway = office.gateway
+    entry = office.change("guarded")["file_guarded"]
+    url, body = f"{gateway.base}/api/v1/servers/guarded/review", {"accept": [shown(entry)], "reject": []}
+    key, token = {"X-API-Key": gateway.admin_key}, {"Authorization": f"Bearer {gateway.token}"}
+    for headers in ({}, key, token, {**key, **token}):
+        for more in ({}, {"page_key": office.ada.page_key}):
+            refused = httpx.post(url, json={**body, **more}, headers=headers, timeout=60)
+            assert refused.status_code in (401, 403), f"{headers} {refused.text}"
+    assert httpx.get(url, headers=token, timeout=60).status_code in (401, 403), "agents do not read reviews"
+    # The cookie alone does not count: another page in the same browser could send it.
+    alone = office.ada.post("/servers/guarded/review", body)
+    assert alone.status_code in (401, 403) and alone.json()["error"]["code"] == "page_key_required", alone.text
+    wrong = office.ada.post("/servers/guarded/review", {**body, "totp": "000000"})
+    assert wrong.status_code in (401, 403), wrong.text
+    piped = gateway.run("servers", "review", "guarded", stdin=f"ada\n{PASSWORD}\naccept\n")
+    assert piped.returncode == 3, piped
+    assert "terminal" in piped.stderr and "file_guarded" in piped.stdout + piped.stderr, piped
+    is_out_of_reach(gateway, office.servers["guarded"], "file_guarded")
+    assert waiting(gateway, "guarded")["file_guarded"]["pin"] == entry["pin"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "nothing to decide"),
+        ({"accept": [{"kind": "tol", "name": "x", "pin": "0" * 64}]}, "tool, prompt, template"),
+        ({"accept": [{"kind": "tool", "name": "x", "pin": "0"}]}, "64 hexadecimal digits"),
+        ({"accept": [{"kind": "tool", "name": "x", "pin": "0" * 64}] * 2}, "two decisions"),
+        ({"accepted": []}, "unknown field"),
+    ],
+)
+def test_a_decision_that_makes_no_sense(office: Office, body: dict[str, Any], says: str) -> None:
+    answer = office.ada.post("/servers/guarded/review", {**body, "page_key": office.ada.page_key})
+    assert answer.status_code == 400 and says in answer.text, answer.text
+
+
+def test_a_server_that_does_not_exist(office: Office) -> None:
+    assert office.ada.get("/servers/nothing/review").status_code == 404
+    done = office.gateway.run("servers", "review", "nothing")
+    assert done.returncode not in (0, 101) and "nothing" in done.stderr, done
+
+
+def test_what_waits_is_counted(office: Office) -> None:
+    gateway = office.gateway
+    before = gateway.admin("/status")["quarantined"]
+    office.change("counted", tool("sort_counted"))
+    until(lambda: gateway.admin("/status")["quarantined"] >= before + 2, SECONDS, "the status counts it")
+    listed_servers = json.loads(gateway.run("servers", "list", "-o", "json").stdout)["servers"]
+    (own,) = [one for one in listed_servers if one["name"] == "counted"]
+    assert (own["quarantined"], own["tools"]) == (2, 0)
+    for words in (["status"], ["doctor"], ["servers", "list"]):
+        done = gateway.run(*words)
+        assert "servers review" in done.stdout + done.stderr, (words, done)
+    assert "counted" in gateway.run("servers", "list").stdout
+    until(lambda: "servers review counted" in gateway.words(), SECONDS, "the terminal of the gateway says it")
+
+
+def test_a_user_at_a_terminal(office: Office) -> None:
+    gateway = office.gateway
+    text = f"Keeps the typed files of two offices.{HIDDEN} \x1b[2J\u202e"
+    office.servers["typed"].offer(tool("file_typed", text, readOnlyHint=True))
+    waits(gateway, "typed", "file_typed")
+    hasty = [("Name: $", "ada"), ("Password: $", "wrong"), ("Name: $", "")]
+    exit_code, heard = typed(gateway, ["servers", "review", "typed"], hasty)
+    assert exit_code == 3 and "file_typed" in waiting(gateway, "typed"), heard
+    exit_code, heard = typed(gateway, ["servers", "review", "typed"], [*SIGN_IN, (r"(?i)accept.*: $", "accept")])
+    assert exit_code == 0, heard
+    assert PASSWORD not in heard and "\x1b[2J" not in heard and "\u202e" not in heard, repr(heard)
+    assert not any(0xE0000 <= ord(letter) <= 0xE007F for letter in heard), "hidden letters are made visible"
+    assert "file_typed" in heard and "two offices" in heard and "readOnlyHint" in heard, heard
+    shows(gateway, "typed", "file_typed")
+    (done,) = records(gateway, "typed", "definitions_reviewed")
+    assert done["metadata"]["user"] == "ada"
+    nothing = gateway.run("servers", "review", "typed")
+    assert nothing.returncode == 0, nothing
+
+
+def test_who_accepted_is_kept(office: Office) -> None:
+    gateway = office.gateway
+    (chosen,) = gateway.admin("/servers/old/definitions")["definitions"]
+    assert (chosen["kind"], chosen["name"], chosen["accepted_by"]) == ("tool", "file_old", "first_sight")
+    entry = office.change("old")["file_old"]
+    assert office.ada.decide("old", accept=[entry]) == ["done"]
+    (accepted,) = gateway.admin("/servers/old/definitions")["definitions"]
+    assert (accepted["pin"], accepted["accepted_by"]) == (entry["pin"], "ada")
+    assert accepted["definition"] == second("old")
+    assert chosen["first_seen_ms"] <= accepted["first_seen_ms"] <= accepted["accepted_ms"]
+
+
+def test_a_large_upgrade_is_one_decision(office: Office) -> None:
+    gateway = office.gateway
+    many = [tool(f"step_{number}_upgraded") for number in range(300)]
+    entries = office.change("upgraded", *many)
+    assert set(office.ada.decide("upgraded", accept=entries.values())) == {"done"}
+    until(lambda: len(listed(gateway, "upgraded")) == 301, SECONDS, "all are available")
+    assert len(records(gateway, "upgraded", "definitions_reviewed")) == 1
