@@ -73,7 +73,10 @@ class House:
         asks = {**self.approvals, **approvals}
         # Tests change contracts and policies, and change them back.
         contracts = {"weakening": "apply"}
-        return {"mcpServers": servers, "approvals": asks, "contracts": contracts, **self.storage.settings()}
+        # And `fx` under a running gateway.
+        trust = {"first_sight": "accept"}
+        settings = {"mcpServers": servers, "approvals": asks, "contracts": contracts, "trust": trust}
+        return {**settings, **self.storage.settings()}
 
     # -- users and agents ---------------------------------------------------------------------------------------
 

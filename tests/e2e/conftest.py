@@ -31,7 +31,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         "echo": peers.misbehaving(),
         "changing": peers.misbehaving("--list-changed-every", "200"),
     }
-    with Gateway(folder / "home", {"mcpServers": servers}) as gateway:
+    with Gateway(folder / "home", {"mcpServers": servers, "trust": {"changes": "accept"}}) as gateway:
         yield gateway
 
 

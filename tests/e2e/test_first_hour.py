@@ -136,9 +136,12 @@ def test_check_asks_the_running_gateway(tmp_path: Path) -> None:
 
 # -- a command returns when it is in force --------------------------------------------------------------------------
 
+# The commands below do not run at a terminal, so their servers would wait for a review.
+TRUSTING = {"mcpServers": {"demo": {"type": "demo"}}, "trust": {"first_sight": "accept"}}
+
 
 def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> None:
-    with Gateway(tmp_path) as gateway:
+    with Gateway(tmp_path, TRUSTING) as gateway:
         command = [peers.MCPPROXY, "demo-server", "--without-contracts"]
         added = gateway.run_with({}, "servers", "add", "office", "--", *command)
         assert added.returncode == 0, added.stderr
@@ -170,7 +173,7 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
 def test_tools_without_annotations_are_reads_unless_the_settings_require_a_write(tmp_path: Path) -> None:
     """`servers add` says that the gateway relies on the agent, and how to change that."""
     hint = '"intent_declaration": { "unannotated": "require_write" }'
-    with Gateway(tmp_path) as gateway:
+    with Gateway(tmp_path, TRUSTING) as gateway:
         command = [sys.executable, str(Path(__file__).parent / "hints_server.py"), str(tmp_path / "ledger")]
         added = gateway.run_with({}, "servers", "add", "hints", "--", *command)
         assert added.returncode == 0, added.stderr

@@ -68,7 +68,8 @@ class House:
         self.gateway = Gateway(folder / "home", self.settings(rules))
 
     def settings(self, rules: dict[str, Any]) -> dict[str, Any]:
-        return {"mcpServers": self.servers, "intent_declaration": rules}
+        # The hints of one tool change back and forth.
+        return {"mcpServers": self.servers, "intent_declaration": rules, "trust": {"changes": "accept"}}
 
     def arrived(self) -> list[tuple[str, str]]:
         """Returns the tool and the raw arguments of every call that reached the server."""

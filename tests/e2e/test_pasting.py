@@ -7,6 +7,7 @@ from pathlib import Path
 
 import peers
 from gateway import MARK, Gateway, until
+from user import Session, set_up_plainly
 from wire import MODERN, Wire
 
 SECONDS = 10
@@ -135,7 +136,15 @@ def test_import_moves_secrets_and_applies_them(tmp_path: Path) -> None:
         assert "echo-server is ready" in done.stderr
         assert "import-secret" not in done.stdout + done.stderr + (tmp_path / "mcp_config.json").read_text()
         assert gateway.servers()["echo-server"]["title"] == "Echo Server"
-        assert not call(Wire(gateway.mcp, gateway.token, MODERN), "echo-server:echo").get("isError")
+        # Its tools wait for a review.
+        wire = Wire(gateway.mcp, gateway.token, MODERN)
+        assert call(wire, "echo-server:echo")["isError"] is True
+        waiting = gateway.admin("/servers/echo-server/review")["entries"]
+        accept = [{"kind": one["kind"], "name": one["name"], "pin": one["pin"]} for one in waiting]
+        set_up_plainly(gateway, "ada")
+        ada = Session(gateway, "ada")
+        assert ada.post("/servers/echo-server/review", {"accept": accept, "page_key": ada.page_key}).status_code == 200
+        until(lambda: not call(wire, "echo-server:echo").get("isError"), SECONDS, "the tools are accepted")
         assert json.loads(cursor.read_text()) == {"mcpServers": {}, "other": 1}
         [backup] = (tmp_path / "backups").iterdir()
         assert backup.read_text() == text

@@ -92,6 +92,8 @@ class Reader:
         # Calls that need an approval end after a second instead of 45. The demo server has to be named, because it runs
         # by itself only if there are no settings.
         settings = {"mcpServers": {"demo": {"type": "demo"}}, "approvals": {"wait": "1s"}}
+        # The reader sits at a terminal, and this process does not.
+        settings["trust"] = {"first_sight": "accept"}
         self.gateway.write("mcp_config.json", json.dumps(settings))
         self.ids: dict[str, str] = {}
 

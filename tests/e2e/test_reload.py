@@ -20,11 +20,12 @@ def echo(wire: Wire, server: str) -> dict:
 
 def test_add_break_fix_remove(tmp_path: Path) -> None:
     one, two = peers.misbehaving(), peers.misbehaving("--noise")
-    with Gateway(tmp_path, {"mcpServers": {"one": one}}) as gateway:
+    trust = {"trust": {"first_sight": "accept"}}
+    with Gateway(tmp_path, {"mcpServers": {"one": one}, **trust}) as gateway:
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         first = gateway.servers()["one"]["pid"]
 
-        gateway.write_settings({"mcpServers": {"one": one, "two": two}})
+        gateway.write_settings({"mcpServers": {"one": one, "two": two}, **trust})
         until(lambda: gateway.servers().get("two", {}).get("state") == "ready", SECONDS, "the new server works")
         assert not echo(wire, "two").get("isError")
 
@@ -34,7 +35,7 @@ def test_add_break_fix_remove(tmp_path: Path) -> None:
         assert set(gateway.servers()) == {"one", "two"}
         assert not echo(wire, "two").get("isError")
 
-        gateway.write_settings({"mcpServers": {"one": one}})
+        gateway.write_settings({"mcpServers": {"one": one}, **trust})
         until(lambda: "two" not in gateway.servers(), SECONDS, "the removed server is gone")
         assert gateway.settings_error() == ""
         assert echo(wire, "two")["isError"] is True

@@ -270,7 +270,7 @@ def test_tools_that_change_silently_are_noticed(tmp_path: Path) -> None:
     tool = {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     listed.write_text(json.dumps([tool]))
     server = {"command": peers.PYTHON, "args": [str(peers.HERE / "offer_server.py"), str(listed)]}
-    settings = {"tools_refresh": "1s", "mcpServers": {"quiet": server}}
+    settings = {"tools_refresh": "1s", "mcpServers": {"quiet": server}, "trust": {"changes": "accept"}}
     with Gateway(tmp_path / "home", settings) as gateway:
         gateway.connected()
         assert gateway.admin("/tools/quiet/look")["call_with"] == "call_tool_read"
