@@ -29,9 +29,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     servers = {
         "fx": peers.fx(folder / "ledger.jsonl"),
         "echo": peers.misbehaving(),
-        "changing": peers.misbehaving("--list-changed-every", "200"),
     }
-    with Gateway(folder / "home", {"mcpServers": servers, "trust": {"changes": "accept"}}) as gateway:
+    with Gateway(folder / "home", {"mcpServers": servers}) as gateway:
         yield gateway
 
 

@@ -41,7 +41,8 @@ def rough(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         "nowhere": {"command": "/no/such/program", "args": []},
         "dead-url": {"url": "http://127.0.0.1:9/mcp"},
     }
-    with Gateway(tmp_path_factory.mktemp("rough"), {"mcpServers": servers}) as gateway:
+    settings = {"mcpServers": servers, "trust": {"changes": "accept"}}
+    with Gateway(tmp_path_factory.mktemp("rough"), settings) as gateway:
         yield gateway
 
 

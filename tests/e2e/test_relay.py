@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -11,6 +14,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+import peers
 from clients import ALL_KINDS, LEGACY, LEGACY_KINDS, MODERN, MODERN_KINDS, Kind, call, play, step
 from conftest import Real
 from gateway import Gateway, until
@@ -133,8 +137,28 @@ def test_arguments_arrive_as_they_were_written(real: Real) -> None:
 
 
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
-def test_agents_hear_that_a_list_changed(small: Gateway, era: str) -> None:
-    assert anyio.run(_hears_change, small, era)
+def test_agents_hear_that_a_list_changed(tmp_path: Path, era: str) -> None:
+    """A tool goes and comes back, as it was accepted, until the agent hears of it."""
+    offer = tmp_path / "offer.json"
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("stays", "leaves")]
+
+    def write(count: int) -> None:
+        fresh = tmp_path / "offer.new"
+        fresh.write_text(json.dumps({"version": "1", "tools": tools[:count]}))
+        fresh.rename(offer)
+
+    write(2)
+    server = {"command": peers.PYTHON, "args": [str(peers.HERE / "quarantine" / "changing_server.py"), str(offer)]}
+    with Gateway(tmp_path / "home", {"mcpServers": {"changing": server}}) as gateway:
+        heard = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            listening = pool.submit(anyio.run, _hears_change, gateway, era)
+            listening.add_done_callback(lambda _: heard.set())
+            for count in itertools.cycle((1, 2)):
+                write(count)
+                if heard.wait(0.5):
+                    break
+            assert listening.result(60)
 
 
 async def _hears_change(gateway: Gateway, era: str) -> bool:
