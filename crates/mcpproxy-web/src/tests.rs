@@ -73,6 +73,7 @@ impl Fixture {
             tools: folder.path().join("tools"),
             base_url: "http://localhost:8080".to_owned(),
             demo_command: Vec::new(),
+            lock: None,
         });
         let (reloader, mut requests) = Reloader::channel();
         tokio::spawn(async move {

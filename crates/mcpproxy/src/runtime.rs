@@ -135,6 +135,7 @@ impl Runtime {
             tools: home.tools(),
             base_url: own_url,
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
+            lock: None,
         });
         let changes = gateway.events();
         let remember = last_run.replace(&gateway, texts).await?;

@@ -120,4 +120,3 @@ async fn logs(home: &Home, format: Format, name: &ServerName, lines: u32) -> any
         lines.filter_map(Value::as_str).map(|text| line(text) + "\n").collect()
     })
 }
-

@@ -190,7 +190,8 @@ fn whole(new: &[Part], findings: &mut Vec<&Finding>, paper: Paper) -> String {
             label(&mut out, &[&facts.join(" · ")], paper);
         }
         for part in long {
-            let text = if part.field == "description" { part.text.clone() } else { format!("{}: {}", part.field, part.text) };
+            let text =
+                if part.field == "description" { part.text.clone() } else { format!("{}: {}", part.field, part.text) };
             paper.print(&mut out, 2 * INDENT, &marked(&text, Mark::Same));
         }
         group.iter().for_each(|part| beside(&mut out, part, findings, paper));

@@ -75,7 +75,8 @@ fn a_new_tool() {
 #[test]
 fn a_prompt_and_instructions() {
     let prompt = json!({"name": "greet", "arguments": [{"name": "who", "description": "A name", "required": true}]});
-    let changed = json!({"name": "greet", "arguments": [{"name": "who", "description": "A full name", "required": true}]});
+    let changed =
+        json!({"name": "greet", "arguments": [{"name": "who", "description": "A full name", "required": true}]});
     let prompt = shown(waiting("prompt", "greet", &prompt, &changed, &json!({"kinds": ["arguments"]})));
     let finding = json!({"findings": [{"rule": "first", "severity": "high", "where": "instructions", "reason": "wants to be first"}]});
     let said = shown(waiting("instructions", "", &json!("Use me."), &json!("Use me first."), &finding));
