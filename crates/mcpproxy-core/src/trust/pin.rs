@@ -1,8 +1,8 @@
 //! The hash of a definition: equal for two texts that mean the same to a model and to the gateway.
 //!
 //! Equal are texts that differ in the order of keys, in white space between values, and in white space inside of
-//! titles and descriptions. `_meta` counts only with the contract in it, and icons only with their addresses. All other
-//! members count, also those that no revision of the protocol knows: agents get the server's own JSON, so a model may
+//! titles and descriptions. `_meta` counts only with what the gateway or a client acts on, and icons only with their
+//! addresses. All other members count, also those that no revision of the protocol knows: agents get the server's own JSON, so a model may
 //! read them.
 
 use std::fmt;
@@ -72,13 +72,26 @@ fn top(json: &str) -> String {
     let Some(fields) = members(json) else { return json.to_owned() };
     let counted = fields.iter().filter_map(|(key, value)| {
         let value = match key.as_ref() {
-            "_meta" => format!("{{{}:{}}}", quote(META_KEY), member(value, META_KEY)?),
+            "_meta" => acted_on(value)?,
             "icons" => addresses(value),
             key => reduced(key, value, 0),
         };
         Some((key.as_ref(), value))
     });
     object(counted)
+}
+
+/// Keeps the members of `_meta` that somebody acts on. Many servers put tags and versions there, which change often.
+fn acted_on(meta: &str) -> Option<String> {
+    let Some(fields) = members(meta) else { return Some(meta.to_owned()) };
+    let mut counted = fields.iter().filter(|(key, _)| is_acted_on(key)).peekable();
+    counted.peek()?;
+    Some(object(counted.map(|(key, value)| (key.as_ref(), (*value).to_owned()))))
+}
+
+/// The contract binds the gateway. The others bind clients: which page they show for a tool, and whether they ask first.
+fn is_acted_on(key: &str) -> bool {
+    matches!(key, META_KEY | "ui") || ["ui/", "openai/", "anthropic/"].iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Keeps the addresses of icons. Anything else in their place counts as a whole.
@@ -156,6 +169,23 @@ mod tests {
             r#"{"name":"t","description":"Reads a file.","inputSchema":{"properties":{"p":{"enum":["a b"]}}},"_meta":{"mcp-first/contract":{}}}"#,
         ] {
             assert_ne!(pin(other), pin(first), "{other}");
+        }
+    }
+
+    #[test]
+    fn meta_counts_with_what_somebody_acts_on() {
+        let with = |meta: &str| pin(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
+        assert_eq!(with(r#"{"fastmcp":{"tags":["v1"]}}"#), pin(r#"{"name":"t"}"#));
+        assert_eq!(with(r#"{"v":1,"ui":{"a":1,"b":2}}"#), with(r#"{"ui":{"b":2,"a":1},"v":2}"#));
+        for (old, new) in [
+            (r#"{"ui":{"resourceUri":"ui://a"}}"#, r#"{"ui":{"resourceUri":"https://a.example"}}"#),
+            (r#"{"ui/resourceUri":"ui://a"}"#, r#"{"ui/resourceUri":"ui://b"}"#),
+            (r#"{"openai/outputTemplate":"ui://a"}"#, r#"{}"#),
+            (r#"{"anthropic/requiresUserInteraction":true}"#, r#"{"anthropic/requiresUserInteraction":false}"#),
+            (r#"{"mcp-first/contract":{"riskLevel":"high"}}"#, r#"{"mcp-first/contract":{"riskLevel":"low"}}"#),
+            ("1", "2"),
+        ] {
+            assert_ne!(with(old), with(new), "{old} {new}");
         }
     }
 
