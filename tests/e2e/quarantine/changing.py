@@ -251,8 +251,11 @@ def records(gateway: Gateway, server: str, *codes: str) -> list[dict[str, Any]]:
 # -- terminals --------------------------------------------------------------------------------------------------
 
 
-def typed(gateway: Gateway, words: list[str], answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Runs `mcpproxy --home HOME WORDS` at a terminal and answers each prompt. Returns the exit code and the screen."""
+def typed(gateway: Gateway, words: list[str], answers: list[tuple[str, str]], then: Any = None) -> tuple[int, str]:
+    """Runs `mcpproxy --home HOME WORDS` at a terminal and answers each prompt. Returns the exit code and the screen.
+
+    `then` is called before the last answer.
+    """
     child, terminal = pty.fork()
     if child == 0:
         environment = {**gateway.environment(), "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
@@ -270,6 +273,8 @@ def typed(gateway: Gateway, words: list[str], answers: list[tuple[str, str]]) ->
             heard += piece.decode(errors="replace")
         if left and re.search(left[0][0], heard[seen:]):
             seen = len(heard)
+            if then and len(left) == 1:
+                then()
             os.write(terminal, left.pop(0)[1].encode() + b"\n")
     else:
         os.kill(child, 9)

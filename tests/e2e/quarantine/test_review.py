@@ -34,7 +34,7 @@ from changing import (
 )
 
 SECONDS = 15
-NAMES = ("accepted", "rejected", "some", "stale", "guarded", "counted", "typed", "typed_some", "old", "upgraded")
+NAMES = ("accepted", "rejected", "some", "stale", "guarded", "counted", "typed", "typed_some", "typed_late", "old", "upgraded")
 
 
 class Office:
@@ -153,9 +153,11 @@ def test_only_a_signed_in_user_decides(office: Office) -> None:
     assert alone.status_code in (401, 403) and alone.json()["error"]["code"] == "page_key_required", alone.text
     wrong = office.ada.post("/servers/guarded/review", {**body, "totp": "000000"})
     assert wrong.status_code in (401, 403), wrong.text
-    piped = gateway.run("servers", "review", "guarded", stdin=f"ada\n{PASSWORD}\naccept\n")
-    assert piped.returncode == 3, piped
-    assert "terminal" in piped.stderr and "file_guarded" in piped.stdout + piped.stderr, piped
+    piped = gateway.run("servers", "review", "guarded", stdin=f"accept\nada\n{PASSWORD}\n")
+    assert piped.returncode == 0 and "file_guarded" in piped.stdout and "terminal" in piped.stderr, piped
+    for words in (["--accept", "file_guarded"], ["--accept-all", "--yes"]):
+        piped = gateway.run("servers", "review", "guarded", *words, stdin=f"ada\n{PASSWORD}\n")
+        assert piped.returncode == 3 and "run this command in a terminal" in piped.stderr, piped
     is_out_of_reach(gateway, office.servers["guarded"], "file_guarded")
     assert waiting(gateway, "guarded")["file_guarded"]["pin"] == entry["pin"]
 
@@ -196,24 +198,60 @@ def test_what_waits_is_counted(office: Office) -> None:
     until(lambda: "servers review counted" in gateway.words(), SECONDS, "the terminal of the gateway says it")
 
 
+DECIDE = r"accept, reject, skip or quit\? $"
+OVERVIEW = r"each, accept all, reject all or quit\? $"
+
+
 def test_a_user_at_a_terminal(office: Office) -> None:
     gateway = office.gateway
     text = f"Keeps the typed files of two offices.{HIDDEN} \x1b[2J\u202e"
     office.servers["typed"].offer(tool("file_typed", text, readOnlyHint=True))
     waits(gateway, "typed", "file_typed")
-    hasty = [("Name: $", "ada"), ("Password: $", "wrong"), ("Name: $", "")]
-    exit_code, heard = typed(gateway, ["servers", "review", "typed"], hasty)
-    assert exit_code == 3 and "file_typed" in waiting(gateway, "typed"), heard
-    exit_code, heard = typed(gateway, ["servers", "review", "typed"], [*SIGN_IN, (r"(?i)accept.*: $", "accept")])
+    for answers in ([(DECIDE, "accept"), ("Name: $", "ada"), ("Password: $", "wrong"), ("Name: $", "")], [(DECIDE, "quit")]):
+        exit_code, heard = typed(gateway, ["servers", "review", "typed"], answers)
+        assert exit_code == 3 and "file_typed" in waiting(gateway, "typed"), heard
+    exit_code, heard = typed(gateway, ["servers", "review", "typed"], [(DECIDE, "accept"), *SIGN_IN])
     assert exit_code == 0, heard
     assert PASSWORD not in heard and "\x1b[2J" not in heard and "\u202e" not in heard, repr(heard)
     assert not any(0xE0000 <= ord(letter) <= 0xE007F for letter in heard), "hidden letters are made visible"
-    assert "file_typed" in heard and "two offices" in heard and "readOnlyHint" in heard, heard
+    assert "file_typed" in heard and "two" in heard and "readOnlyHint" in heard, heard
     shows(gateway, "typed", "file_typed")
     (done,) = records(gateway, "typed", "definitions_reviewed")
     assert done["metadata"]["user"] == "ada"
     nothing = gateway.run("servers", "review", "typed")
-    assert nothing.returncode == 0, nothing
+    assert nothing.returncode == 0 and "nothing waits" in nothing.stdout, nothing
+
+
+def test_an_upgrade_at_a_terminal(office: Office) -> None:
+    """A severe finding is never accepted with the rest."""
+    gateway = office.gateway
+    poisoned = tool("burn_typed_some", f"Burns a file.{HIDDEN}")
+    office.change("typed_some", tool("sort_typed_some"), poisoned)
+    answers = [(OVERVIEW, "accept all"), (DECIDE, "skip"), *SIGN_IN]
+    exit_code, heard = typed(gateway, ["servers", "review", "typed_some"], answers)
+    assert exit_code == 0 and "accepted 2" in heard and "1 still waiting" in heard, heard
+    shows(gateway, "typed_some", "file_typed_some", "sort_typed_some")
+    waits(gateway, "typed_some", "burn_typed_some")
+    exit_code, heard = typed(gateway, ["servers", "review", "typed_some", "--accept-all"], SIGN_IN)
+    assert exit_code == 3 and "burn_typed_some" in heard, heard
+    words = ["servers", "review", "typed_some", "--reject", "burn_typed_some"]
+    exit_code, heard = typed(gateway, words, SIGN_IN)
+    assert exit_code == 0 and "rejected 1" in heard, heard
+    waits(gateway, "typed_some")
+
+
+def test_the_list_changes_while_the_difference_is_on_the_screen(office: Office) -> None:
+    gateway = office.gateway
+    entry = office.change("typed_late")["file_typed_late"]
+
+    def change() -> None:
+        office.servers["typed_late"].offer(tool("file_typed_late", "Keeps the files of three offices."))
+        until(lambda: waiting(gateway, "typed_late")["file_typed_late"]["pin"] != entry["pin"], SECONDS, "a change")
+
+    answers = [(DECIDE, "accept"), *SIGN_IN]
+    exit_code, heard = typed(gateway, ["servers", "review", "typed_late"], answers, change)
+    assert exit_code == 1 and "1 changed while you were reading" in heard, heard
+    shows(gateway, "typed_late")
 
 
 def test_who_accepted_is_kept(office: Office) -> None:
