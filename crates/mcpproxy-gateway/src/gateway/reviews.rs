@@ -54,7 +54,8 @@ pub(super) async fn follow_reviews(gateway: Gateway) {
         }
         // The store logs its own errors, and a later look finds the decision.
         let Ok(version) = state.store.pins_version().await else { continue };
-        if seen.replace(version).is_some_and(|seen| seen != version) {
+        // The first look judges too: a decision may have come after this gateway read its pins.
+        if seen.replace(version) != Some(version) {
             gateway.servers.judge_all();
         }
     }
