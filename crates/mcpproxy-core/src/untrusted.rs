@@ -65,7 +65,7 @@ fn escape(text: &str, lines: Lines) -> Cow<'_, str> {
 }
 
 /// Returns true for characters that act on a terminal or are invisible to a reader.
-fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'

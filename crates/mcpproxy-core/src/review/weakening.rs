@@ -26,6 +26,7 @@
 
 mod judge;
 mod settings;
+mod trust;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -41,6 +42,9 @@ use crate::{RiskLevel, Untrusted};
 use judge::{Judge, decisive_facts};
 use settings::{held_channels, held_intent, held_settings, weaker_settings};
 
+pub use settings::SettingChange;
+pub use trust::TrustRules;
+
 /// The contracts, the policies and the settings that go with them.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -51,6 +55,8 @@ pub struct Rules {
     pub intent: IntentSettings,
     /// Anyone who has an agent's token can answer a form, so a form lifts the need for a user.
     pub channels: Channels,
+    /// A server that is accepted at first sight can describe its tools as it likes.
+    pub trust: TrustRules,
 }
 
 /// Everything that new rules allow and old ones do not.
@@ -59,7 +65,7 @@ pub struct Weaker {
     /// Sorted by name, with the weaker fields only.
     pub contracts: Vec<ToolChange>,
     pub policies: Vec<GonePolicy>,
-    pub settings: Vec<FieldChange>,
+    pub settings: Vec<SettingChange>,
     /// True if a tool is forbidden or needs a second factor under the old rules, or if a policy or setting is weaker.
     /// Lifting that needs a second factor too.
     pub needs_step_up: bool,
@@ -199,7 +205,8 @@ impl Rules {
             }));
         }
         let channels = held_channels(old.channels, self.channels);
-        let mixed = Self { contracts, policies, settings, intent, channels };
+        let trust = self.trust.held(&old.trust);
+        let mixed = Self { contracts, policies, settings, intent, channels, trust };
         if mixed.contracts.iter().count() > CONTRACTS_MAX || mixed.policies.iter().count() > POLICIES_MAX {
             return Err(TooMany);
         }

@@ -1,9 +1,10 @@
 //! Compares what a server lists with what users have accepted.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::change::{self, Change};
+use super::change::{self, Candidates, Change};
 use super::scan::{Finding, Neighbours, Severity, scan, scan_text};
 use super::{Definition, DefinitionKey, DefinitionKind, Pin};
 use crate::json::string_value;
@@ -189,17 +190,33 @@ impl Judgement {
 
 /// Judges everything that a server lists, in the same order.
 pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &Neighbours) -> Vec<Judgement> {
-    let judge = Judge { known, rules, neighbours };
+    let definitions = &known.definitions;
+    let judge = Judge {
+        known,
+        rules,
+        neighbours,
+        is_first: !definitions.is_empty() && definitions.values().all(|pinned| pinned.accepted.is_none()),
+        candidates: OnceCell::new(),
+        compared: Cell::new(0),
+    };
     listed.iter().map(|definition| judge.one(definition)).collect()
 }
+
+/// New definitions that are compared with all accepted ones. A server that renames ten thousand tools would take long.
+const COMPARED_MAX: usize = 200;
 
 struct Judge<'a> {
     known: &'a Known,
     rules: &'a Rules,
     neighbours: &'a Neighbours,
+    /// True for a server of which nothing was ever accepted. It still waits for its first review.
+    is_first: bool,
+    /// The accepted definitions of each kind, made for the first new definition.
+    candidates: OnceCell<HashMap<DefinitionKind, Candidates<'a>>>,
+    compared: Cell<usize>,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
     fn one(&self, definition: &Definition) -> Judgement {
         if let Rules::Locked(lock) = self.rules {
             return self.by_lock(definition, lock.as_deref());
@@ -241,11 +258,8 @@ impl Judge<'_> {
         if change.is_some_and(|change| change.is_stricter) {
             return Verdict::Admitted(Admitted::Stricter);
         }
-        // A server of which nothing was ever accepted still waits for its first review.
-        let definitions = &self.known.definitions;
-        let is_first = !definitions.is_empty() && definitions.values().all(|pinned| pinned.accepted.is_none());
         match (on_change, change) {
-            _ if is_first => Verdict::Held(Held::FirstSight),
+            _ if self.is_first => Verdict::Held(Held::FirstSight),
             (OnChange::Warn, _) => Verdict::Admitted(Admitted::Warned),
             (OnChange::Accept, _) => Verdict::Admitted(Admitted::Unasked),
             (OnChange::Review, Some(_)) => Verdict::Held(Held::Changed),
@@ -283,8 +297,19 @@ impl Judge<'_> {
     }
 
     fn resembles(&self, definition: &Definition) -> Option<String> {
-        let same_kind = self.known.definitions.iter().filter(|(key, _)| key.kind == definition.key.kind);
-        let accepted = same_kind.filter_map(|(key, pinned)| Some((&*key.name, &*pinned.accepted.as_ref()?.json)));
-        change::most_alike(&definition.json, accepted)
+        if self.compared.replace(self.compared.get() + 1) >= COMPARED_MAX {
+            return None;
+        }
+        let candidates = self.candidates.get_or_init(|| {
+            let of_kind = |kind: DefinitionKind| (kind, Candidates::new(self.accepted_of(kind)));
+            DefinitionKind::ALL.into_iter().map(of_kind).collect()
+        });
+        candidates.get(&definition.key.kind)?.most_alike(&definition.json)
+    }
+
+    fn accepted_of(&self, kind: DefinitionKind) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let known: &'a Known = self.known;
+        let same_kind = known.definitions.iter().filter(move |(key, _)| key.kind == kind);
+        same_kind.filter_map(|(key, pinned)| Some((&*key.name, &*pinned.accepted.as_ref()?.json)))
     }
 }

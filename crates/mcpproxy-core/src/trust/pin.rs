@@ -1,9 +1,9 @@
 //! The hash of a definition: equal for two texts that mean the same to a model and to the gateway.
 //!
-//! Equal are texts that differ in the order of keys, in white space between values, and in white space inside of
-//! titles and descriptions. `_meta` counts only with what the gateway or a client acts on, and icons only with their
-//! addresses. All other members count, also those that no revision of the protocol knows: agents get the server's own JSON, so a model may
-//! read them.
+//! Equal are texts that differ in the order of keys and of `required`, in white space between values, and in white space
+//! inside of titles and descriptions. Icons count only with their addresses. `_meta` counts without the notes of server
+//! frameworks. All other members count, also those that no revision of the protocol knows: agents get the server's own
+//! JSON, so a model or a client may read them.
 
 use std::fmt;
 
@@ -11,8 +11,15 @@ use serde_json::value::RawValue;
 
 use super::DefinitionKind;
 use crate::Digest;
-use crate::contract::META_KEY;
 use crate::json::{SERVER_DEPTH_MAX, canonical, member, members, quote, string_value};
+
+/// Members of `_meta` in which server frameworks keep their own notes. No client reads them.
+pub(super) const FRAMEWORK_NOTES: [&str; 2] = ["fastmcp", "_fastmcp"];
+
+/// Keywords whose value is data, so that every character in it counts.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Keywords whose members have names of the server's choice.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 /// The version of the formula. Pins of another formula are computed again from the stored text, so a new formula
 /// reports no change by itself.
@@ -71,27 +78,38 @@ impl fmt::Debug for Pin {
 fn top(json: &str) -> String {
     let Some(fields) = members(json) else { return json.to_owned() };
     let counted = fields.iter().filter_map(|(key, value)| {
-        let value = match key.as_ref() {
-            "_meta" => acted_on(value)?,
-            "icons" => addresses(value),
-            key => reduced(key, value, 0),
-        };
-        Some((key.as_ref(), value))
+        let value = member_of_top(key, value);
+        (!value.is_empty()).then_some((key.as_ref(), value))
     });
     object(counted)
 }
 
-/// Keeps the members of `_meta` that somebody acts on. Many servers put tags and versions there, which change often.
-fn acted_on(meta: &str) -> Option<String> {
-    let Some(fields) = members(meta) else { return Some(meta.to_owned()) };
-    let mut counted = fields.iter().filter(|(key, _)| is_acted_on(key)).peekable();
-    counted.peek()?;
-    Some(object(counted.map(|(key, value)| (key.as_ref(), (*value).to_owned()))))
+/// Writes one member. The text is empty if nothing of it counts.
+fn member_of_top(key: &str, value: &str) -> String {
+    match key {
+        "_meta" => meta(value),
+        "icons" => addresses(value),
+        key => reduced(Key::Keyword(key), value, 0),
+    }
 }
 
-/// The contract binds the gateway. The others bind clients: which page they show for a tool, and whether they ask first.
-fn is_acted_on(key: &str) -> bool {
-    matches!(key, META_KEY | "ui") || ["ui/", "openai/", "anthropic/"].iter().any(|prefix| key.starts_with(prefix))
+/// Returns a text that is equal for equal meanings of a member of a definition.
+pub(super) fn normal(key: &str, value: &str) -> String {
+    canonical(&member_of_top(key, value))
+}
+
+/// Returns a text that is equal for equal meanings of a keyword of a schema.
+pub(super) fn normal_keyword(key: &str, value: &str) -> String {
+    canonical(&reduced(Key::Keyword(key), value, 0))
+}
+
+fn meta(value: &str) -> String {
+    let Some(fields) = members(value) else { return value.to_owned() };
+    let counted: Vec<_> = fields.iter().filter(|(key, _)| !FRAMEWORK_NOTES.contains(&key.as_ref())).collect();
+    if counted.is_empty() {
+        return String::new();
+    }
+    object(counted.into_iter().map(|(key, value)| (key.as_ref(), (*value).to_owned())))
 }
 
 /// Keeps the addresses of icons. Anything else in their place counts as a whole.
@@ -101,23 +119,44 @@ fn addresses(icons: &str) -> String {
     format!("[{}]", icons_read.iter().map(address).collect::<Vec<_>>().join(","))
 }
 
-/// Writes a value with its titles and descriptions on one line each.
-fn reduced(key: &str, value: &str, depth: usize) -> String {
-    if depth > SERVER_DEPTH_MAX {
+/// A key of an object in a definition.
+#[derive(Clone, Copy)]
+enum Key<'k> {
+    Keyword(&'k str),
+    /// A name of the server's choice, such as that of a parameter, or no key at all.
+    Name,
+}
+
+/// Writes a value with its titles and descriptions on one line each, and with `required` in order.
+fn reduced(key: Key<'_>, value: &str, depth: usize) -> String {
+    let keyword = match key {
+        Key::Keyword(keyword) => keyword,
+        Key::Name => "",
+    };
+    if depth > SERVER_DEPTH_MAX || DATA.contains(&keyword) {
         return value.to_owned();
     }
     match value.bytes().next() {
-        Some(b'"') if matches!(key, "title" | "description") => {
+        Some(b'"') if matches!(keyword, "title" | "description") => {
             string_value(value).map_or_else(|| value.to_owned(), |text| quote(&one_line(&text)))
         }
         Some(b'{') => match members(value) {
-            Some(fields) => object(fields.iter().map(|(key, value)| (key.as_ref(), reduced(key, value, depth + 1)))),
+            Some(fields) => {
+                let are_names = NAMED.contains(&keyword);
+                let below = |key: &str, value: &str| {
+                    reduced(if are_names { Key::Name } else { Key::Keyword(key) }, value, depth + 1)
+                };
+                object(fields.iter().map(|(key, value)| (key.as_ref(), below(key, value))))
+            }
             None => value.to_owned(),
         },
         Some(b'[') => match serde_json::from_str::<Vec<&RawValue>>(value) {
             Ok(elements) => {
-                let elements: Vec<String> =
-                    elements.into_iter().map(|element| reduced("", element.get(), depth + 1)).collect();
+                let elements = elements.into_iter().map(|element| reduced(Key::Name, element.get(), depth + 1));
+                let mut elements: Vec<String> = elements.collect();
+                if keyword == "required" {
+                    elements.sort_by_cached_key(|element| canonical(element));
+                }
                 format!("[{}]", elements.join(","))
             }
             Err(_) => value.to_owned(),
@@ -151,7 +190,7 @@ mod tests {
         for same in [
             r#"{"inputSchema":{"b":[{"title":" x  y"}],"a":1},"name":"t","description":"Reads a file. Fast."}"#,
             r#"{ "name" : "t", "description":"Reads  a\tfile.\r\nFast. ","inputSchema":{"a":1,"b":[{"title":"x y"}]}}"#,
-            r#"{"name":"t","description":"Reads a file. Fast.","inputSchema":{"a":1,"b":[{"title":"x y"}]},"_meta":{"v":2}}"#,
+            r#"{"name":"t","description":"Reads a file. Fast.","inputSchema":{"a":1,"b":[{"title":"x y"}]},"_meta":{"fastmcp":{"tags":["v2"]}}}"#,
         ] {
             assert_eq!(pin(same), first, "{same}");
         }
@@ -167,25 +206,9 @@ mod tests {
             r#"{"name":"t","description":"Reads a\u00a0file.","inputSchema":{"properties":{"p":{"enum":["a b"]}}}}"#,
             r#"{"name":"t","description":"Reads a file.","inputSchema":{"properties":{"p":{"enum":["a b"]}}},"x":1}"#,
             r#"{"name":"t","description":"Reads a file.","inputSchema":{"properties":{"p":{"enum":["a b"]}}},"_meta":{"mcp-first/contract":{}}}"#,
+            r#"{"name":"t","description":"Reads a file.","inputSchema":{"properties":{"p":{"enum":["a b"]}}},"_meta":{"ui":{"resourceUri":"https://h"}}}"#,
         ] {
             assert_ne!(pin(other), pin(first), "{other}");
-        }
-    }
-
-    #[test]
-    fn meta_counts_with_what_somebody_acts_on() {
-        let with = |meta: &str| pin(&format!(r#"{{"name":"t","_meta":{meta}}}"#));
-        assert_eq!(with(r#"{"fastmcp":{"tags":["v1"]}}"#), pin(r#"{"name":"t"}"#));
-        assert_eq!(with(r#"{"v":1,"ui":{"a":1,"b":2}}"#), with(r#"{"ui":{"b":2,"a":1},"v":2}"#));
-        for (old, new) in [
-            (r#"{"ui":{"resourceUri":"ui://a"}}"#, r#"{"ui":{"resourceUri":"https://a.example"}}"#),
-            (r#"{"ui/resourceUri":"ui://a"}"#, r#"{"ui/resourceUri":"ui://b"}"#),
-            (r#"{"openai/outputTemplate":"ui://a"}"#, r#"{}"#),
-            (r#"{"anthropic/requiresUserInteraction":true}"#, r#"{"anthropic/requiresUserInteraction":false}"#),
-            (r#"{"mcp-first/contract":{"riskLevel":"high"}}"#, r#"{"mcp-first/contract":{"riskLevel":"low"}}"#),
-            ("1", "2"),
-        ] {
-            assert_ne!(with(old), with(new), "{old} {new}");
         }
     }
 
@@ -194,6 +217,25 @@ mod tests {
         let with = |icons: &str| pin(&format!(r#"{{"name":"t","icons":{icons}}}"#));
         assert_eq!(with(r#"[{"src":"a","sizes":["1"]}]"#), with(r#"[{"sizes":["2"],"src":"a"}]"#));
         assert_ne!(with(r#"[{"src":"a"}]"#), with(r#"[{"src":"b"}]"#));
+    }
+
+    #[test]
+    fn the_order_of_required_does_not_count() {
+        let with = |schema: &str| pin(&format!(r#"{{"name":"t","inputSchema":{schema}}}"#));
+        assert_eq!(with(r#"{"required":["a","b"]}"#), with(r#"{"required":["b","a"]}"#));
+        assert_ne!(with(r#"{"required":["a","b"]}"#), with(r#"{"required":["a"]}"#));
+        assert_ne!(with(r#"{"enum":["a","b"]}"#), with(r#"{"enum":["b","a"]}"#));
+    }
+
+    /// A default is sent as it is, so white space and order in it count.
+    #[test]
+    fn data_counts_as_written() {
+        let with = |schema: &str| pin(&format!(r#"{{"name":"t","inputSchema":{{"properties":{{"p":{schema}}}}}}}"#));
+        assert_ne!(with(r#"{"default":{"description":"a b"}}"#), with(r#"{"default":{"description":"a  b"}}"#));
+        assert_ne!(with(r#"{"default":{"required":["a","b"]}}"#), with(r#"{"default":{"required":["b","a"]}}"#));
+        let named = |text: &str| pin(&format!(r#"{{"name":"t","inputSchema":{{"properties":{{"default":{text}}}}}}}"#));
+        assert_eq!(named(r#"{"description":"a b"}"#), named(r#"{"description":"a  b"}"#));
+        assert_eq!(named(r#"{"required":["a","b"]}"#), named(r#"{"required":["b","a"]}"#));
     }
 
     #[test]

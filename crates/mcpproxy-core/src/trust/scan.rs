@@ -86,6 +86,7 @@ pub fn scan(json: &str, neighbours: &Neighbours) -> Vec<Finding> {
     if let Some(name) = definition.get("name").and_then(Value::as_str) {
         names::scan(name, neighbours, &mut scanner.findings);
     }
+    walk::undocumented(&definition, &mut scanner.findings);
     walk::walk(&definition, &mut scanner);
     bounded(scanner.findings)
 }
@@ -103,4 +104,11 @@ fn bounded(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| b.severity.cmp(&a.severity));
     findings.truncate(FINDINGS_MAX);
     findings
+}
+
+#[cfg(feature = "pairs")]
+pub fn pairs_of(json: &str) -> std::collections::BTreeSet<String> {
+    fn strings(v: &Value, out: &mut Vec<String>) { match v { Value::String(s) => out.push(s.clone()), Value::Array(a) => a.iter().for_each(|v| strings(v,out)), Value::Object(o) => o.values().for_each(|v| strings(v,out)), _ => {} } }
+    let mut s = Vec::new(); strings(&serde_json::from_str(json).unwrap(), &mut s);
+    s.iter().flat_map(|s| wording::pairs(s)).map(|(a,b)| format!("{a:?}>{b:?}")).collect()
 }

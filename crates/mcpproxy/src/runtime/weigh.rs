@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use mcpproxy_core::review::weakening::{Rules, TooMany, Weaker};
+use mcpproxy_core::review::weakening::{Rules, TooMany, TrustRules, Weaker};
 use mcpproxy_core::settings::{ApprovalSettings, Settings, Weakening};
 use mcpproxy_core::{Offered, ServerName, ToolName};
 use mcpproxy_gateway::{Files, HeldChanges, ToolLists};
@@ -34,13 +34,15 @@ pub(super) fn weigh(
     if weaker.is_empty() {
         return Ok(all());
     }
-    let Rules { contracts, policies, settings, intent, channels } = new.without(&weaker, &old, tools)?;
+    let Rules { contracts, policies, settings, intent, channels, trust } = new.without(&weaker, &old, tools)?;
     let settings = if weaker.settings.is_empty() {
         Arc::clone(&wanted.settings)
     } else {
         let wanted = Settings::clone(&wanted.settings);
         let approvals = ApprovalSettings { channels, ..wanted.approvals };
-        Arc::new(Settings { contracts: settings, intent, approvals, ..wanted })
+        let mut held = Settings { contracts: settings, intent, approvals, ..wanted };
+        trust.apply_to(&mut held);
+        Arc::new(held)
     };
     Ok(Weighed { files: Files { settings, contracts, policies }, held: Some(HeldChanges { digest, weaker }) })
 }
@@ -92,6 +94,7 @@ pub(super) fn rules(files: &Files) -> Rules {
         settings: files.settings.contracts,
         intent: files.settings.intent.clone(),
         channels: files.settings.approvals.channels,
+        trust: TrustRules::of(&files.settings),
     }
 }
 

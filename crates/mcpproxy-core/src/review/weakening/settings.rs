@@ -1,13 +1,29 @@
 //! Compares the settings that decide on calls, and keeps the stricter values.
 
 use super::Rules;
-use crate::review::diff::FieldChange;
 use crate::settings::{
     Channel, Channels, ContractSettings, IntentSettings, TwoKey, Unannotated, Unclassified, Weakening,
 };
 
+/// A setting that is weaker. `None` means that nobody set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingChange {
+    /// The key in the file, such as `contracts.unclassified`.
+    pub key: String,
+    pub before: Option<&'static str>,
+    pub after: Option<&'static str>,
+}
+
+impl SettingChange {
+    /// Words the change, such as `contracts.unclassified deny → allow`.
+    pub fn words(&self) -> String {
+        let Self { key, before, after } = self;
+        format!("{key} {} → {}", before.unwrap_or("none"), after.unwrap_or("none"))
+    }
+}
+
 /// Lists the settings that are weaker after the change.
-pub(super) fn weaker_settings(old: &Rules, new: &Rules) -> Vec<FieldChange> {
+pub(super) fn weaker_settings(old: &Rules, new: &Rules) -> Vec<SettingChange> {
     let (held, held_intent) = (held_settings(old.settings, new.settings), held_intent(&old.intent, &new.intent));
     let held_channels = held_channels(old.channels, new.channels);
     let (was, is) = (old.settings, new.settings);
@@ -53,13 +69,12 @@ pub(super) fn weaker_settings(old: &Rules, new: &Rules) -> Vec<FieldChange> {
         ),
     ];
     let weaker = changes.into_iter().filter(|(is_weaker, ..)| *is_weaker);
-    let change = |(_, field, before, after): (bool, &'static str, &str, &str)| FieldChange {
-        field,
-        before: Some(before.into()),
-        after: Some(after.into()),
-        place: None,
+    let change = |(_, key, before, after): (bool, &str, &'static str, &'static str)| SettingChange {
+        key: key.to_owned(),
+        before: Some(before),
+        after: Some(after),
     };
-    weaker.map(change).collect()
+    weaker.map(change).chain(new.trust.weaker(&old.trust)).collect()
 }
 
 /// As `held_settings`.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::catalog::Offered;
-use crate::settings::{Channel, TwoKey, Unannotated, Unclassified, Weakening};
+use crate::settings::{Channel, Settings, TrustSettings, TwoKey, Unannotated, Unclassified, Weakening};
+use crate::trust::OnChange;
 use crate::{Hints, ServerName, ToolName};
 
 fn rules(contracts: &str, policies: &str, settings: ContractSettings) -> Rules {
@@ -13,6 +14,7 @@ fn rules(contracts: &str, policies: &str, settings: ContractSettings) -> Rules {
         settings,
         intent: IntentSettings::default(),
         channels: Channels::default(),
+        trust: TrustRules::default(),
     }
 }
 
@@ -238,6 +240,14 @@ fn settings_keep_the_stricter_value() {
     let (lines, held) = reload(&old, &with(Channel::Page, Channel::Form), &[]);
     assert_eq!(lines, ["setting approvals.channels.high page → form"]);
     assert_eq!(held.channels, Channels { medium: Channel::Page, high: Channel::Page });
+
+    let with = |changes| {
+        let trust = TrustSettings { changes, ..TrustSettings::default() };
+        Rules { trust: TrustRules::of(&Settings { trust, ..Settings::default() }), ..with_contracts("[]") }
+    };
+    let (lines, held) = reload(&with(OnChange::Review), &with(OnChange::Warn), &[]);
+    assert_eq!(lines, ["setting trust.changes review → warn"]);
+    assert_eq!(held.trust, with(OnChange::Review).trust);
 }
 
 #[test]

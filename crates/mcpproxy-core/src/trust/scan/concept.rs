@@ -62,8 +62,10 @@ pub(super) enum Concept {
     SecretPath,
     /// A shell command that prints secrets.
     SecretCommand,
-    /// The conversation, chat history or prompt.
+    /// What the user and the model said to each other.
     Conversation,
+    /// A conversation or prompt, perhaps one that the tool works with.
+    Talk,
     /// The environment variables.
     Environment,
     /// Results of other tools, or the list of tools.
@@ -100,6 +102,8 @@ pub(super) enum Concept {
     Broken,
     /// When calling, whenever it is used.
     WhenUsing,
+    /// The results, arguments or use of a tool.
+    Regarding,
     /// To add, set or change something.
     Alter,
     /// The blind copy, recipients, payee.
@@ -124,6 +128,16 @@ pub(super) enum Concept {
     Promote,
     /// Otherwise it fails, not complete until.
     Coercion,
+    /// Gives the model another task: "your next step".
+    Task,
+    /// To obey what a result or page says.
+    Obey,
+    /// A result, page or answer of a tool.
+    Outcome,
+    /// Makes something public, or gives rights away.
+    Expose,
+    /// Words between people, of obedience and deceit, that documentation has no use for.
+    Manner,
     /// The sentence speaks of texts or attacks that a tool detects or removes.
     Detection,
     /// "Of this server": the speaker means its own tools.

@@ -20,8 +20,16 @@ const LOOK: &str = "get list read search find show describe check query fetch vi
     plan deploy reader dry test verify browse select history help docs guide generate browser how what wait detect monitor status \
     batch resolve scan calculate render convert format parse evaluate build think watch take";
 
+/// Verbs that honest read-only tools use too, for drafts and plans.
+const MAKE: &str = "create execute make run start open close";
+
 fn is_in(words: &str, word: &str) -> bool {
     words.split_ascii_whitespace().any(|other| other == word)
+}
+
+/// Returns whether names of tools start with this verb.
+pub(super) fn is_verb(word: &str) -> bool {
+    [DESTROY, SEND, CHANGE, LOOK].iter().any(|verbs| is_in(verbs, word)) || is_in(MAKE, word)
 }
 
 /// Splits `deleteUser`, `delete-user` and `delete_user` into lower-case words.

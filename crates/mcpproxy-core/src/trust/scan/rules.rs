@@ -9,7 +9,7 @@ use super::concept::Concepts;
 /// A sum of at least this is severity low, medium or high.
 pub(super) const LOW: u16 = 2;
 pub(super) const MEDIUM: u16 = 4;
-pub(super) const HIGH: u16 = 10;
+pub(super) const HIGH: u16 = 12;
 
 /// A concept that must follow, or stand near, the first one.
 #[derive(Clone, Copy)]
@@ -72,9 +72,9 @@ const LEAKS: &[Concept] = &[Conversation, SystemPrompt, ToolData, Personal, Secr
 
 pub(super) const RULES: &[Rule] = &[
     // Instructions to the model.
-    rule("ignore-instructions", 10, any(&[Ignore]), &[then(30, &[Prior]), then(25, &[Rules, SystemPrompt])], "tells the model to ignore its instructions").unless(&[Detection]).positive(),
+    rule("ignore-instructions", 12, any(&[Ignore]), &[then(30, &[Prior]), then(25, &[Rules, SystemPrompt])], "tells the model to ignore its instructions").unless(&[Detection]).positive(),
     rule("ignore-instructions", 5, any(&[Ignore]), &[then(25, &[Rules, SystemPrompt])], "tells the model to ignore its instructions").unless(&[Detection]).positive(),
-    rule("void-instructions", 5, any(&[Rules, SystemPrompt]), &[near(60, &[Void]), near(70, &[You])], "says that the model's rules no longer hold"),
+    rule("void-instructions", 5, any(&[Rules, SystemPrompt]), &[near(60, &[Void]), near(70, &[You, Model, User])], "says that the model's rules no longer hold"),
     rule("new-role", 5, any(&[Role]), &[], "gives the model another role or other rights").unless(&[Detection]),
     rule("imitates-system", 5, any(&[Frame]), &[], "imitates a message of the system").unless(&[Detection]),
     rule("marked-block", 1, any(&[SoftFrame]), &[], "puts the text into a marked block"),
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("model-acts", 3, any(&[Model]), &[then(25, &[Always, Supply, Send]), then(40, PRIVATE)], "tells the model to hand over data"),
     rule("model-acts", 3, any(&[Model]), &[then(20, &[Always]), then(20, &[Disable, Send, Approve])], "tells the model what to do beside the call"),
     rule("runs-commands", 5, any(&[Shell]), &[near(70, &[You, Call, Always, Model])], "has a command line for the model to run"),
-    rule("approves-alone", 5, any(&[NoAsk]), &[near(70, &[Approve, Send, Call, Alter, Disable, You])], "removes the user's approval"),
+    rule("approves-alone", 5, any(&[NoAsk]), &[near(70, &[Approve, Send, You, Model, All, User])], "removes the user's approval"),
     rule("weakens-protection", 5, any(&[Disable]), &[near(40, &[Protection])], "switches off a protection").positive(),
     rule("promotes", 4, any(&[Always, IfAsked, Whatever]), &[then(60, &[Promote])], "steers what the model recommends"),
     // Secrecy.
@@ -115,6 +115,33 @@ pub(super) const RULES: &[Rule] = &[
     rule("comes-first", 4, any(&[ThisTool]), &[near(60, &[BeforeAll])], "wants to be called before all others").unless(&[OwnServer]),
     rule("every-turn", 4, any(&[EachTurn, Whatever]), &[near(60, &[ThisTool])], "wants to be called in every turn"),
     rule("outranks", 4, any(&[Precedence, Exclusive]), &[near(70, &[OtherTools])], "places itself above other tools"),
+    // Pairs that honest tools hardly ever have in one sentence.
+    rule("other-tools", 4, any(&[OtherTools]), &[near(60, &[Whatever, Broken, Forbid, Recipient, Precedence, Exclusive, EachTurn, Mail, Url, NoAsk])], "speaks about other tools").unless(&[OwnServer]),
+    rule("other-tools", 2, any(&[OtherTools]), &[near(50, &[You, Send, Alter, Call, ThisTool])], "speaks about other tools").unless(&[OwnServer]),
+    rule("wants-conversation", 4, any(&[Conversation, ToolData]), &[near(60, &[Supply, Send, Carry, Parameter])], "asks for the conversation").positive(),
+    rule("wants-conversation", 4, any(&[Talk]), &[near(25, &[All]), near(60, &[Supply, Send, Carry]), near(90, &[Parameter, You, User, Url, Mail, ThisTool])], "asks for the conversation").positive(),
+    rule("wants-conversation", 4, any(&[Send]), &[then(30, &[Talk]), near(80, &[ThisTool, Url, Mail, Model])], "sends the conversation").positive(),
+    rule("secret-use", 4, any(&[SecretPath, SecretCommand]), &[near(60, &[Read, Send, Supply, Call, Carry])], "works with a place of secrets").unless(&[Detection]),
+    rule("secret-out", 4, any(&[Secret]), &[near(50, &[Send])], "moves a secret").unless(&[Detection]),
+    rule("secret-out", 4, any(&[Secret]), &[near(60, &[Parameter]), near(60, &[Supply, Carry]), near(80, &[User, You, Prior, Model, All])], "moves a secret"),
+    rule("secret-out", 2, any(&[Secret]), &[near(40, &[You, Prior, Model])], "moves a secret"),
+    rule("contacts", 4, any(&[Send]), &[near(70, &[Url, Mail])], "contacts an address"),
+    rule("planted-address", 4, any(&[Mail]), &[], "has a mail address in its text").unless(&[Detection]),
+    rule("call-pressure", 4, any(&[EachTurn, Whatever, BeforeAll]), &[near(50, &[Call, ThisTool, Model])], "presses to be called").unless(&[OwnServer]),
+    rule("answer-steering", 4, any(&[Answer]), &[near(50, &[Hide, Omit, Pretend, Secretly])], "changes what the user reads"),
+    rule("answer-steering", 2, any(&[Answer]), &[near(50, &[Forbid, Always])], "changes what the user reads"),
+    rule("model-pressure", 3, any(&[Address, Model]), &[near(50, &[Send, Secret, Ignore, Approve, NoAsk, EachTurn, Whatever])], "tells the model what to do"),
+    rule("approves-alone", 3, any(&[NoAsk]), &[], "removes the user's approval"),
+    rule("new-task", 4, any(&[Task]), &[], "gives the model another task"),
+    rule("obeys-results", 4, any(&[Obey]), &[near(40, &[Outcome])], "makes results into orders"),
+    rule("exposes", 3, any(&[Expose]), &[near(60, &[Always, You, Alter, Recipient])], "gives rights away"),
+    rule("sensitive-flow", 4, any(&[Sensitive]), &[near(60, &[Capture, Send])], "records sensitive data"),
+    rule("personal-flow", 4, any(&[Personal]), &[near(60, &[Supply, Send, Parameter, Carry, Capture])], "asks for personal data"),
+    rule("tool-side", 3, any(&[ToolName, Neighbour]), &[near(30, &[WhenUsing, Regarding]), near(70, &[Alter, Send, Recipient])], "changes how another tool is used"),
+    rule("manner", 3, any(&[Manner]), &[], "talks like a person and not like documentation").unless(&[Detection]),
+    rule("manner", 4, any(&[Manner]), &[near(70, &[You, User, Always, ThisTool, Model, Parameter, Url, Mail, Answer, Talk, OtherTools, Forbid])], "talks like a person and not like documentation").unless(&[Detection]),
+    rule("hides", 3, any(&[Hide]), &[], "hides something").positive(),
+    rule("coerces", 4, any(&[Coercion]), &[near(60, &[ThisTool, Secret, Conversation, Talk, Mail, Url, OtherTools])], "threatens with failure"),
     // Other tools.
     rule("steers-tool", 4, any(&[WhenUsing]), &[near(30, &[ToolName, Neighbour, OtherTools]), near(80, &[Alter]), near(110, &[Always, Mail, Url, Recipient])], "changes how another tool is used"),
     rule("steers-tool", 4, any(&[ToolName, Neighbour]), &[near(40, &[WhenUsing]), near(100, &[Alter, Send]), near(100, &[ThisTool, Mail, Url, Recipient, Always])], "changes how another tool is used"),
@@ -128,7 +155,7 @@ pub(super) const RULES: &[Rule] = &[
 /// Concepts that, in one sentence of another language than English, are a sign. Word order differs, so only their
 /// company counts.
 pub(super) const FOREIGN: &[(&str, u16, Concepts, &str)] = &[
-    ("ignore-instructions", 10, any(&[Ignore, Prior, Rules]), "tells the model to ignore its instructions"),
+    ("ignore-instructions", 12, any(&[Ignore, Prior, Rules]), "tells the model to ignore its instructions"),
     ("ignore-instructions", 5, any(&[Ignore, Rules]), "tells the model to ignore its instructions"),
     ("hides-from-user", 5, any(&[Negation, Tell, User]), "keeps something from the user"),
     ("hides-from-user", 5, any(&[Hide, User]), "hides something from the user"),

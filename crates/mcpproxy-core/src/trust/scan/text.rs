@@ -55,7 +55,9 @@ impl<'a> Scanner<'a> {
     fn weighed(&mut self, text: &str, place: &str, extra: u16) {
         self.characters(text, place);
         let Some(text) = self.bounded(text, place) else { return };
-        if text.len() < 4 || !self.seen.insert(text.to_owned()) {
+        // A single word says nothing. A path, an assignment or an encoded text does.
+        let is_word = text.len() < 24 && !text.contains([' ', '/', '=', '~', '\\', '%', '&', '.']) && text.is_ascii();
+        if is_word || !self.seen.insert(text.to_owned()) {
             return;
         }
         let names = Names { own: self.own, neighbours: self.neighbours };

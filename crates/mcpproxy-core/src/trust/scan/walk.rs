@@ -4,14 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::parameters;
+use super::{hints, parameters};
+use super::quote::visible;
 use super::text::Scanner;
+use super::{Finding, Severity};
 
 /// Members of schemas that give a parameter its values.
 const VALUES: [&str; 6] = ["default", "const", "enum", "examples", "example", "pattern"];
 /// Members whose strings are keywords of JSON Schema or names from elsewhere in the definition.
-const KEYWORDS: [&str; 10] =
-    ["type", "$schema", "$ref", "$id", "format", "required", "name", "uri", "mimeType", "contentEncoding"];
+const KEYWORDS: [&str; 11] =
+    ["taskSupport", "type", "$schema", "$ref", "$id", "format", "required", "name", "uri", "mimeType", "contentEncoding"];
 /// Nested deeper than this, a definition is refused elsewhere.
 const DEPTH_MAX: usize = 64;
 
@@ -19,7 +21,11 @@ const DEPTH_MAX: usize = 64;
 pub(super) fn own_names(definition: &Value) -> HashSet<String> {
     let mut names = HashSet::new();
     if let Some(name) = definition.get("name").and_then(Value::as_str) {
-        names.insert(name.to_lowercase());
+        let name = name.to_lowercase();
+        // Tools of one server often start with its name. A verb is no such name.
+        let family = name.split_once(['_', '-']).map(|(family, _)| family).filter(|family| !hints::is_verb(family));
+        names.extend(family.map(|family| format!("{family}_")));
+        names.insert(name);
     }
     for schema in ["inputSchema", "outputSchema"] {
         if let Some(schema) = definition.get(schema) {
@@ -125,6 +131,30 @@ fn string(text: &str, spot: Spot<'_>, place: &str, scanner: &mut Scanner<'_>) {
         scanner.characters(text, place);
     } else {
         scanner.prose(text, place);
+    }
+}
+
+/// Finds a required parameter that only the description explains, while others have descriptions of their own. That is
+/// how a parameter looks that was added to a finished tool.
+pub(super) fn undocumented(definition: &Value, findings: &mut Vec<Finding>) {
+    let Some(schema) = definition.get("inputSchema") else { return };
+    let (Some(parameters), Some(required), Some(text)) = (
+        schema.get("properties").and_then(Value::as_object),
+        schema.get("required").and_then(Value::as_array),
+        definition.get("description").and_then(Value::as_str),
+    ) else {
+        return;
+    };
+    let is_described = |name: &str| parameters.get(name).is_some_and(|schema| schema.get("description").is_some());
+    if !parameters.keys().any(|name| is_described(name)) {
+        return;
+    }
+    for name in required.iter().filter_map(Value::as_str).filter(|name| !is_described(name)) {
+        if text.contains(&format!("`{name}`")) {
+            let reason = format!("The required parameter `{}` has no description of its own.", visible(name));
+            let place = format!("inputSchema/properties/{name}");
+            findings.push(Finding { rule: "undocumented-parameter", severity: Severity::Medium, place, reason });
+        }
     }
 }
 

@@ -198,3 +198,22 @@ fn best_window(mut matches: Vec<Match>) -> (u16, Vec<Match>) {
     best.1.sort_by_key(|found| std::cmp::Reverse(found.weight));
     best
 }
+
+#[cfg(feature = "pairs")]
+pub fn pairs(text: &str) -> Vec<(Concept, Concept)> {
+    let own = std::collections::HashSet::new();
+    let n = super::neighbours::Neighbours::default();
+    let folded = Folded::of(text);
+    let hits = find(&folded.text, Names { own: &own, neighbours: &n });
+    let mut out = Vec::new();
+    let mut rest = hits.as_slice();
+    for end in sentence_ends(&folded.text) {
+        let c = rest.partition_point(|h| h.start < end);
+        let (s, a) = rest.split_at(c);
+        rest = a;
+        for x in s { for y in s {
+            if is_english(x) && is_english(y) && x.concept != y.concept && y.start >= x.end && y.start - x.end <= 60 { out.push((x.concept, y.concept)); }
+        } }
+    }
+    out
+}

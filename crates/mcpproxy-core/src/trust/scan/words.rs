@@ -116,14 +116,16 @@ fn is_word_byte(byte: u8) -> bool {
 /// Finds mail addresses, URLs and names in code style.
 fn find_names(text: &str, names: Names<'_>, hits: &mut Vec<Hit>) {
     let mut add = |concept, start, end| hits.push(Hit { concept, start, end, language: Language::English });
-    let mut start = 0;
+    let mut start = 0_usize;
     for token in text.split([' ', '\n', '(', ')', ',', ';', '"', '\'', '[', ']', '<', '>', '{', '}', '|', '=']) {
         let at = start;
+        // A quoted address is an example.
+        let is_quoted = at.checked_sub(1).and_then(|before| text.as_bytes().get(before)).is_some_and(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'<'));
         start += token.len() + 1;
         let word = token.trim_end_matches(['.', ':', '!', '?']);
         if word.starts_with("http://") || word.starts_with("https://") {
             add(Concept::Url, at, at + word.len());
-        } else if word.bytes().skip(1).any(|byte| byte == b'@') && word.rsplit('@').next().is_some_and(|h| h.contains('.')) {
+        } else if !is_quoted && text.contains(' ') && !word.contains("@odata") && word.bytes().skip(1).any(|byte| byte == b'@') && word.rsplit('@').next().is_some_and(|h| h.contains('.')) {
             add(Concept::Mail, at, at + word.len());
         } else if !word.is_empty() {
             let name = word.trim_matches(['`', '*', '#', '.', ':']);
@@ -139,7 +141,9 @@ fn name_concept(name: &str, is_code: bool, names: Names<'_>) -> Option<Concept> 
     if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':')) {
         return None;
     }
-    let is_own = names.own.contains(name);
+    // `firecrawl_map` and `firecrawl_crawl` are tools of one server.
+    let is_sibling = name.split_once('_').is_some_and(|(family, _)| names.own.contains(&format!("{family}_")));
+    let is_own = names.own.contains(name) || is_sibling;
     let has_underscore = name.contains('_');
     if !is_own && names.neighbours.mentions(name, is_code) {
         return Some(Concept::Neighbour);
