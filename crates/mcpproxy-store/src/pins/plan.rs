@@ -132,3 +132,107 @@ fn is_accepted_now(admitted: &AdmittedPin<'_>, accepted: Option<&AcceptedRow>, i
 fn size(definition: &Definition) -> usize {
     definition.key.name.len() + definition.json.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::trust::DefinitionKind;
+
+    use super::*;
+    use crate::pins::rows::WaitingRow;
+
+    fn tool(version: u32) -> Definition {
+        Definition::new(DefinitionKind::Tool, "send", &format!(r#"{{"version":{version}}}"#))
+    }
+
+    /// What is stored about `send`: the accepted, the waiting and the rejected version, or 0 for none.
+    fn state([accepted, waiting, rejected]: [u32; 3]) -> State {
+        let key = key_digest(&tool(1).key);
+        let mut state = State::default();
+        if accepted > 0 {
+            state.accepted.insert(key, AcceptedRow { pin: tool(accepted).pin(), is_gone: false, times: 7 });
+        }
+        if waiting > 0 {
+            let (reason, details) = (Held::Changed, "{}".to_owned());
+            state.waiting.insert(key, WaitingRow { pin: tool(waiting).pin(), reason, details, times: 3 });
+        }
+        if rejected > 0 {
+            state.rejected.insert((key, tool(rejected).pin()));
+        }
+        state
+    }
+
+    fn words(plan: &Plan<'_>) -> String {
+        let mut words = Vec::new();
+        words.extend(plan.accept.iter().map(|_| "accept".to_owned()));
+        words.extend(plan.wait.iter().map(|(.., times)| format!("wait {times}")));
+        words.extend(plan.explain.iter().map(|_| "explain".to_owned()));
+        words.extend(plan.withdraw.iter().map(|_| "withdraw".to_owned()));
+        words.extend(plan.count.iter().map(|(_, times)| format!("count {times}")));
+        words.extend(plan.left.iter().map(|_| "left".to_owned()));
+        words.join(", ")
+    }
+
+    fn listing<'a>(definition: &'a Definition) -> Listing<'a> {
+        let listed = vec![&definition.key];
+        Listing { identity: "", server: "", now_ms: 0, admitted: Vec::new(), held: Vec::new(), listed }
+    }
+
+    /// Lists version 2 of `send`.
+    fn check_admitted(reason: Admitted, stored: [u32; 3], expected: &str) {
+        let definition = tool(2);
+        let mut listing = listing(&definition);
+        listing.admitted.push(AdmittedPin { definition: &definition, pin: definition.pin(), reason });
+        assert_eq!(words(&Plan::of(&listing, &state(stored))), expected, "{reason:?} {stored:?}");
+    }
+
+    fn check_held(reason: Held, stored: [u32; 3], expected: &str) {
+        let definition = tool(2);
+        let mut listing = listing(&definition);
+        let (pin, details) = (definition.pin(), "{}".to_owned());
+        listing.held.push(HeldPin { definition: &definition, pin, reason, details });
+        assert_eq!(words(&Plan::of(&listing, &state(stored))), expected, "{reason:?} {stored:?}");
+    }
+
+    #[test]
+    fn rules_accept_only_what_nobody_decided_otherwise() {
+        for reason in Admitted::ALL {
+            check_admitted(reason, [2, 0, 0], "");
+            check_admitted(reason, [2, 3, 0], "withdraw, count 3");
+            let is_rejected = if reason == Admitted::Locked { "accept" } else { "" };
+            check_admitted(reason, [0, 0, 2], is_rejected);
+            check_admitted(reason, [1, 0, 2], is_rejected);
+            let is_new = if reason == Admitted::Stricter { "" } else { "accept" };
+            check_admitted(reason, [0, 0, 0], is_new);
+            check_admitted(reason, [0, 0, 1], is_new);
+            let is_other = if reason == Admitted::FirstSight { "" } else { "accept" };
+            check_admitted(reason, [1, 0, 0], is_other);
+        }
+        check_admitted(Admitted::Warned, [1, 2, 0], "accept, withdraw");
+        check_admitted(Admitted::Warned, [1, 3, 0], "accept, withdraw");
+    }
+
+    #[test]
+    fn versions_wait_unless_a_user_has_decided() {
+        for reason in Held::ALL.into_iter().filter(|reason| *reason != Held::Rejected) {
+            check_held(reason, [0, 0, 0], "wait 1");
+            check_held(reason, [1, 0, 0], "wait 8");
+            check_held(reason, [1, 3, 0], "wait 4");
+            check_held(reason, [1, 2, 0], if reason == Held::Changed { "" } else { "explain" });
+            check_held(reason, [2, 0, 0], "");
+            check_held(reason, [2, 3, 0], "withdraw, count 3");
+            check_held(reason, [1, 0, 2], "");
+            check_held(reason, [0, 3, 2], "withdraw");
+        }
+        check_held(Held::Rejected, [1, 0, 0], "");
+        check_held(Held::Rejected, [1, 2, 0], "withdraw, count 3");
+    }
+
+    #[test]
+    fn what_is_not_listed_has_left() {
+        let definition = tool(1);
+        let mut listing = listing(&definition);
+        assert_eq!(words(&Plan::of(&listing, &state([1, 0, 0]))), "");
+        listing.listed.clear();
+        assert_eq!(words(&Plan::of(&listing, &state([1, 2, 0]))), "withdraw, count 3, left");
+    }
+}
