@@ -13,6 +13,7 @@ mod matrix;
 mod people;
 mod plain;
 mod presence;
+mod reviews;
 mod sign_in_flood;
 mod strangers;
 
@@ -62,11 +63,15 @@ fn settings() -> Settings {
 impl Fixture {
     /// Starts a gateway without servers.
     async fn new() -> Self {
+        Self::with(settings()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let ledger = Ledger::start(&store, ledger_options(7)).await.unwrap();
         let gateway = Gateway::start(Options {
-            files: settings().into(),
+            files: settings.into(),
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),

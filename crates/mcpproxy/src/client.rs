@@ -143,6 +143,8 @@ impl Rest {
         else {
             return failure;
         };
+        let failure = Failure::new(failure.exit(), format!("{failure}: {}", line(wanted)))
+            .hint("list all servers with `mcpproxy servers list`");
         // The failure itself is what matters, so a list that cannot be read is not reported.
         let listed = self.http.ask(Method::GET, SERVERS, headers, Bytes::new()).await.map(|reply| reply.answer);
         let listed = listed.unwrap_or_default();

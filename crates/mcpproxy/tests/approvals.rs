@@ -12,6 +12,8 @@
 #[path = "approvals/anna.rs"]
 mod anna;
 mod common;
+#[path = "approvals/review.rs"]
+mod review;
 #[path = "approvals/weakening.rs"]
 mod weakening;
 

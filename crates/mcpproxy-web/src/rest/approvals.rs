@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
-use mcpproxy_core::{ApprovalId, ApprovalState, json};
+use mcpproxy_core::{ApprovalId, ApprovalState, Untrusted, json};
 use mcpproxy_gateway::{Decider, DecisionResult, NotDecided};
 use mcpproxy_store::{ApprovalFilter, LIMIT_MAX, StepUpProof, StoreError};
 use serde::de::DeserializeOwned;
@@ -129,6 +129,8 @@ const CURSOR: Parameter =
     optional("cursor", "`next` of the previous page, the id of an approval request.", ValueType::Text);
 
 pub(super) const NO_APPROVAL: ErrorAnswer = (StatusCode::NOT_FOUND, "No such approval request.");
+/// Longest message about a body.
+const FAULT_MAX_CHARS: usize = 200;
 const CLOSED: ErrorAnswer = (StatusCode::CONFLICT, "The approval request was already decided, or it expired.");
 
 async fn list(
@@ -310,5 +312,10 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 fn body_fault(error: &serde_json::Error) -> String {
+    // A name of a member is no secret. Everything else may quote a value.
+    let text = error.to_string();
+    if text.starts_with("unknown field") || text.starts_with("missing field") {
+        return Untrusted::shortened(&text, FAULT_MAX_CHARS).for_json().to_owned();
+    }
     format!("the body does not match what this path expects (line {}, column {})", error.line(), error.column())
 }

@@ -98,7 +98,7 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
                 print(&whole(&review, paper))?;
                 let command = home.command("mcpproxy", &format!("servers review {}", args.name));
                 tell(&format!("To decide, run this in a terminal: {command}"));
-                Ok(Exit::Done)
+                Ok(Exit::Refused)
             }
         },
     }

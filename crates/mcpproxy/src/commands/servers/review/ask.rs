@@ -48,7 +48,9 @@ pub(super) async fn choices(
     user.tell(&show::summary(review, paper))?;
     if entries.len() > 1 {
         user.tell(OVERVIEW)?;
-        match ask(user, "each, accept all, reject all or quit? ", |answer| !matches!(answer, Answer::One(_))).await? {
+        match ask(user, "Type each, accept all, reject all or quit: ", |answer| !matches!(answer, Answer::One(_)))
+            .await?
+        {
             Answer::Quit => return Ok(answers.choices),
             Answer::Rest(choice) => tell_rest(user, &mut answers, entries, choice)?,
             Answer::One(_) | Answer::Next => {}
@@ -64,7 +66,7 @@ pub(super) async fn choices(
             user.tell(&format!("\nThis definition has {}. Scroll up.", counted(shown.lines().count(), "line")))?;
         }
         let place = if entries.len() > 1 { format!("{} of {}: ", index + 1, entries.len()) } else { String::new() };
-        match ask(user, &format!("{place}accept, reject, skip or quit? "), |_| true).await? {
+        match ask(user, &format!("{place}accept, reject, skip or quit: "), |_| true).await? {
             Answer::One(choice) => answers.set(index, choice),
             Answer::Rest(choice) => {
                 answers.set(index, choice);

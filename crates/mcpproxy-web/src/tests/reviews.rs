@@ -1,0 +1,139 @@
+//! Reviews over HTTP: what waits, and decisions about exactly the versions that were shown.
+
+use http::{Method, StatusCode};
+use mcpproxy_core::settings::{self, Unresolved};
+use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind, Held, Pin};
+use mcpproxy_store::{AdmittedPin, HeldPin, Listing};
+use serde_json::{Value, json};
+
+use super::people::Person;
+use super::{Fixture, NOW_MS, code, text};
+
+const PATH: &str = "/api/v1/servers/fx/review";
+const DETAILS: &str = r#"{"changes": ["It can now be called by reads."], "kinds": ["hints"], "findings": [
+    {"rule": "secret-path", "severity": "high", "where": "description", "reason": "names a place of secrets"}]}"#;
+
+fn tool(name: &str, description: &str) -> Definition {
+    let json = json!({"name": name, "description": description, "inputSchema": {"maximum": 1}}).to_string();
+    // More digits than a float has.
+    Definition::new(DefinitionKind::Tool, name, &json.replace("1}", "18446744073709551617}"))
+}
+
+/// A gateway with a server that is disabled, so that only the stored lists count.
+async fn fixture() -> (Fixture, String) {
+    let text = r#"{"mcpServers": {"fx": {"command": "fx", "enabled": false}}}"#;
+    let settings = settings::parse(text, &Unresolved).unwrap();
+    let identity = settings.servers[0].identity.key().to_owned();
+    (Fixture::with(settings).await, identity)
+}
+
+/// Stores a list: some definitions are accepted, the others wait.
+async fn list(fixture: &Fixture, identity: &str, admitted: &[Definition], held: &[Definition]) {
+    let listing = Listing {
+        identity,
+        server: "fx",
+        now_ms: NOW_MS,
+        admitted: admitted
+            .iter()
+            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
+            .collect(),
+        held: held
+            .iter()
+            .map(|definition| HeldPin {
+                definition,
+                pin: definition.pin(),
+                reason: Held::Changed,
+                details: DETAILS.to_owned(),
+            })
+            .collect(),
+        listed: admitted.iter().chain(held).map(|definition| &definition.key).collect(),
+    };
+    fixture.store.save_listing(&listing).await.unwrap();
+}
+
+fn decision(name: &str, pin: Pin) -> Value {
+    json!({"kind": "tool", "name": name, "pin": pin.to_string()})
+}
+
+async fn decide(fixture: &Fixture, person: &Person, mut body: Value) -> (StatusCode, Value) {
+    body["page_key"] = person.page_key.clone().into();
+    let headers = [("cookie", person.cookie.as_str()), ("x-csrf-token", person.csrf.as_str())];
+    let response = fixture.request(Method::POST, PATH, &headers, body.to_string()).await;
+    let status = response.status();
+    (status, serde_json::from_str(&text(response).await).unwrap())
+}
+
+#[tokio::test]
+async fn a_review_shows_both_versions() {
+    let (fixture, identity) = fixture().await;
+    let (old, new) = (tool("rate", "Returns a rate."), tool("rate", "Returns a rate.\u{200B}"));
+    list(&fixture, &identity, std::slice::from_ref(&old), &[]).await;
+    list(&fixture, &identity, &[], std::slice::from_ref(&new)).await;
+    let review = fixture.get(PATH).await;
+    assert_eq!((&review["server"], &review["first_sight"]), (&json!("fx"), &json!(false)));
+    let entry = &review["entries"][0];
+    assert_eq!(entry["pin"], new.pin().to_string());
+    assert_eq!((&entry["kind"], &entry["name"], &entry["reason"]), (&json!("tool"), &json!("rate"), &json!("changed")));
+    assert_eq!(entry["old"]["description"], "Returns a rate.");
+    assert_eq!(entry["new"]["description"], "Returns a rate.\u{200B}");
+    assert_eq!(entry["changes"], json!(["It can now be called by reads."]));
+    assert_eq!(entry["findings"][0]["where"], "description");
+    let raw = text(fixture.send(Method::GET, PATH, &[("x-api-key", super::KEY)]).await).await;
+    assert!(raw.contains("18446744073709551617"), "{raw}");
+
+    let accepted = fixture.get("/api/v1/servers/fx/definitions").await;
+    let accepted = &accepted["definitions"][0];
+    assert_eq!(accepted["pin"], old.pin().to_string());
+    assert_eq!(accepted["definition"]["description"], "Returns a rate.");
+    assert_eq!((&accepted["accepted_by"], &accepted["first_seen_ms"]), (&json!("first_sight"), &json!(NOW_MS)));
+    fixture.stop().await;
+}
+
+/// Stale pins are results, and the hash that was shown is the hash that is accepted.
+#[tokio::test]
+async fn decisions_concern_what_was_shown() {
+    let (fixture, identity) = fixture().await;
+    let person = fixture.person("anna", "no hash").await;
+    let held = [tool("a", "New."), tool("b", "New."), tool("c", "Newer.")];
+    list(&fixture, &identity, &[], &held).await;
+    let body = json!({
+        "accept": [decision("a", held[0].pin()), decision("c", tool("c", "New.").pin())],
+        "reject": [decision("b", held[1].pin()), decision("d", held[0].pin())],
+    });
+    let (status, answer) = decide(&fixture, &person, body).await;
+    assert_eq!(status, 200, "{answer}");
+    let result = |name: &str, result: &str| json!({"kind": "tool", "name": name, "result": result});
+    let expected = [result("a", "done"), result("c", "changed"), result("b", "done"), result("d", "gone")];
+    assert_eq!(answer["results"], json!(expected));
+    let accepted = fixture.get("/api/v1/servers/fx/definitions").await;
+    assert_eq!(accepted["definitions"][0]["name"], "a");
+    assert_eq!(accepted["definitions"][0]["accepted_by"], "anna");
+    assert!(fixture.codes().await.iter().any(|code| code == "definitions_reviewed"));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn bad_decisions() {
+    let (fixture, identity) = fixture().await;
+    let person = fixture.person("anna", "no hash").await;
+    let held = tool("a", "New.");
+    list(&fixture, &identity, &[], std::slice::from_ref(&held)).await;
+    let one = decision("a", held.pin());
+    for (body, expected) in [
+        (json!({}), "nothing to decide"),
+        (json!({"accept": [one], "reject": [one]}), "tool a has two decisions"),
+        (json!({"accept": [{"kind": "tool", "name": "a", "pin": "9"}]}), "64 hexadecimal digits"),
+        (json!({"accepted": [one]}), "unknown field `accepted`"),
+    ] {
+        let (status, answer) = decide(&fixture, &person, body).await;
+        assert_eq!((status, code(&answer)), (StatusCode::BAD_REQUEST, Some("bad_body")), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(expected), "{answer}");
+    }
+    // A cookie without the page key is not enough.
+    let headers = [("cookie", person.cookie.as_str()), ("x-csrf-token", person.csrf.as_str())];
+    let response = fixture.request(Method::POST, PATH, &headers, json!({"accept": [one]}).to_string()).await;
+    assert_eq!(response.status(), 403);
+    assert!(text(response).await.contains("page_key_required"));
+    assert_eq!(fixture.get(PATH).await["entries"].as_array().unwrap().len(), 1, "it still waits");
+    fixture.stop().await;
+}

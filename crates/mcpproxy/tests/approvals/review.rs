@@ -1,0 +1,89 @@
+//! A server whose definitions wait for a user, reviewed at a terminal.
+
+use crate::anna::{PASSWORD, make_anna};
+use crate::common::person::Person;
+use crate::common::{Folder, Serving};
+use crate::folder;
+
+/// Adds the demo server under another name, as a program.
+fn add(name: &str) -> Vec<String> {
+    let program = assert_cmd::cargo::cargo_bin!("mcpproxy").display().to_string();
+    let words = ["servers", "add", name, "--", &program, "demo-server", "--without-contracts"];
+    words.map(str::to_owned).to_vec()
+}
+
+fn run(folder: &Folder, args: &[String]) -> String {
+    folder.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn sign_in(person: &mut Person) {
+    person.sees("Name: ");
+    person.types("anna\n");
+    person.sees("Password: ");
+    person.types(&format!("{PASSWORD}\n"));
+}
+
+#[test]
+fn a_user_reviews_a_server_that_a_script_added() {
+    const CALL: [&str; 3] = ["call", "tool-read", "office:list_projects"];
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    assert_eq!(
+        folder.run(&["servers", "review", "demo"]),
+        "exit 0\n--- stdout\nnothing waits for review at demo\n--- stderr\n"
+    );
+    let unknown = folder.run(&["servers", "review", "dmo"]);
+    assert!(unknown.starts_with("exit 1\n") && unknown.contains("did you mean `demo`?"), "{unknown}");
+
+    let added = run(&folder, &add("office"));
+    assert!(added.contains("wait for review: mcpproxy --home FOLDER servers review office"), "{added}");
+    serving.wait("the line", || serving.has_said("! office is new: "));
+    assert!(!folder.run(&CALL).starts_with("exit 0\n"), "agents do not see its tools");
+    assert!(folder.run(&["servers", "list"]).contains("servers review office"));
+    let status = folder.run(&["status"]);
+    assert!(status.contains("review_waiting office") && status.contains("Reviews "), "{status}");
+    let count = folder.json(&["servers", "review", "office"])["entries"].as_array().unwrap().len();
+
+    // Programs can read, and cannot decide.
+    let read = folder.run(&["servers", "review", "office"]);
+    assert!(read.contains("office is new: ") && read.contains("tool list_projects: "), "{read}");
+    assert!(read.starts_with("exit 3\n") && read.contains("To decide, run this in a terminal: "), "{read}");
+    let refused = folder.run(&["servers", "review", "office", "--accept-all", "--yes"]);
+    assert!(refused.starts_with("exit 3\n") && refused.contains("cannot be accepted"), "{refused}");
+    let wrong = folder.run(&["servers", "review", "office", "--accept", "list_project"]);
+    assert!(wrong.starts_with("exit 2\n") && wrong.contains("did you mean `list_projects`?"), "{wrong}");
+
+    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60"));
+    anna.sees("office is new: ");
+    anna.sees("or quit: ");
+    anna.types("each\n");
+    anna.sees(" of ");
+    anna.types("reject\n");
+    anna.sees("or quit: ");
+    anna.types("accept all\n");
+    anna.sees(&format!("Sign in to accept {} and reject 1.", count - 1));
+    sign_in(&mut anna);
+    anna.sees(&format!("accepted {}, rejected 1", count - 1));
+    assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
+    for line in anna.screen().lines() {
+        assert!(line.chars().count() <= 60 || !line.contains(' '), "{line}\n{}", anna.screen());
+    }
+    assert!(folder.run(&CALL).starts_with("exit 0\n"));
+    let status = folder.run(&["status"]);
+    assert!(status.contains("none waiting, 1 rejected") && !status.contains("review_waiting"), "{status}");
+    assert!(folder.run(&["servers", "review", "office"]).contains("nothing waits for review at office"));
+}
+
+/// The person at the terminal has just chosen the server.
+#[test]
+fn a_server_that_a_person_adds_needs_no_review() {
+    let folder = folder();
+    let _serving = Serving::start(&folder);
+    let args = add("office");
+    let mut person = Person::runs(&folder.command(&args.iter().map(String::as_str).collect::<Vec<_>>()));
+    person.sees("office is ready: ");
+    assert_eq!(person.leaves(), Some(0), "{}", person.screen());
+    assert!(!person.screen().contains("review"), "{}", person.screen());
+    assert!(folder.run(&["call", "tool-read", "office:list_projects"]).starts_with("exit 0\n"));
+}
