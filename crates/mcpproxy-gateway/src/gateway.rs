@@ -38,6 +38,7 @@ use servers::{Servers, changed_lists};
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
+pub use reviews::{LockOf, LockView};
 pub use tools::{ExplainError, Reasons, SearchResults};
 pub use what_if::{ReplayError, WhatIf};
 

@@ -19,6 +19,6 @@ mod admission;
 mod notes;
 mod review;
 
-pub(crate) use admission::admit;
+pub(crate) use admission::{admit, definitions};
 pub use review::{Review, ReviewEntry, ReviewError};
 pub(crate) use review::{decide, review};

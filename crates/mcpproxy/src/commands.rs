@@ -14,6 +14,7 @@ mod contract;
 mod demo_server;
 mod doctor;
 mod import;
+mod lock;
 mod man;
 mod names;
 mod open;
@@ -92,6 +93,7 @@ enum Command {
     #[command(subcommand)]
     Servers(servers::ServersCommand),
     Import(import::Import),
+    Lock(lock::LockArgs),
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
@@ -124,6 +126,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tools(command) => tools::run(&home, format, command).await,
         Command::Servers(command) => servers::run(&home, format, command).await,
         Command::Import(import) => import::run(&home, format, import).await,
+        Command::Lock(args) => lock::run(&home, format, &args).await,
         Command::Token(command) => token::run(&home, format, command).await,
         Command::Activity(command) => activity::run(&home, format, command).await,
         Command::Approvals(command) => approvals::run(&home, format, command).await,

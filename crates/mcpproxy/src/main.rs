@@ -15,6 +15,7 @@ mod database;
 mod exit;
 mod home;
 mod known_tools;
+mod lock_file;
 mod operator_files;
 mod runtime;
 mod terminal;

@@ -36,10 +36,12 @@ mod weigh;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::settings::Settings;
+use mcpproxy_core::trust::lock::Lock as LockFile;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
@@ -98,7 +100,13 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    pub(crate) async fn start(home: &Home, listen: Listen, accepted: Accepted) -> anyhow::Result<Self> {
+    /// With a lock file, exactly the definitions in it are accepted.
+    pub(crate) async fn start(
+        home: &Home,
+        listen: Listen,
+        accepted: Accepted,
+        locked: Option<LockFile>,
+    ) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
         let seen = operator_files::inspect(&path, &[]);
@@ -135,7 +143,7 @@ impl Runtime {
             tools: home.tools(),
             base_url: own_url,
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
-            lock: None,
+            lock: locked.map(Arc::new),
         });
         let changes = gateway.events();
         let remember = last_run.replace(&gateway, texts).await?;

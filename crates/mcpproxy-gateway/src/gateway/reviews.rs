@@ -1,8 +1,11 @@
 //! Reviews of quarantined definitions, for operators.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::ServerName;
+use mcpproxy_core::trust::Definition;
+use mcpproxy_core::trust::lock::Lock;
 use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
 
 use super::Gateway;
@@ -40,6 +43,51 @@ impl Gateway {
     pub async fn accepted(&self, name: &ServerName) -> Result<Vec<AcceptedPin>, ReviewError> {
         let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
         Ok(self.state.store.accepted_pins(server.identity()).await?)
+    }
+}
+
+/// Selects the definitions for a lock file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockOf {
+    /// What agents see.
+    Accepted,
+    /// What servers list, also what is quarantined.
+    Listed,
+}
+
+/// A lock file of all enabled servers.
+#[derive(Clone, Debug)]
+pub struct LockView {
+    pub lock: Lock,
+    /// Servers that are not connected. Of these, the lock has what was accepted before.
+    pub unreached: Vec<ServerName>,
+    /// Quarantined definitions.
+    pub quarantined: usize,
+}
+
+impl Gateway {
+    /// Makes a lock file of all enabled servers.
+    pub async fn lock(&self, of: LockOf) -> Result<LockView, ReviewError> {
+        let snapshot = self.state.snapshot.load_full();
+        let enabled: Vec<_> = snapshot.servers.values().filter(|server| server.settings.enabled).collect();
+        let (mut all, mut unreached, mut quarantined) = (Vec::new(), Vec::new(), 0);
+        for server in enabled {
+            let admission = server.admission();
+            quarantined += admission.held.len();
+            let definitions: Vec<Definition> = if server.is_connected() {
+                trust::definitions(match of {
+                    LockOf::Accepted => &admission.offers,
+                    LockOf::Listed => &admission.listed,
+                })
+            } else {
+                unreached.push(server.name().clone());
+                let accepted = self.state.store.accepted_pins(server.identity()).await?;
+                accepted.into_iter().map(|one| Definition { key: one.key, json: one.json }).collect()
+            };
+            all.push((Arc::clone(server), definitions));
+        }
+        let lock = Lock::of(all.iter().map(|(server, definitions)| (&server.settings, definitions.clone())));
+        Ok(LockView { lock, unreached, quarantined })
     }
 }
 

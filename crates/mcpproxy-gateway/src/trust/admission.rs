@@ -237,7 +237,7 @@ impl JudgedDefinition {
 }
 
 /// Lists the definitions of a server. Of two with the same name, agents see the first.
-fn definitions(listed: &Offers) -> Vec<Definition> {
+pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
     let tools = listed.tools.tools().map(|tool| Definition::tool(tool));
     let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));
     let templates = listed.templates.iter().filter_map(|json| Definition::template(json));

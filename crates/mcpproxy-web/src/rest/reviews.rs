@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
-use mcpproxy_gateway::ReviewError;
+use mcpproxy_gateway::{LockOf, LockView, ReviewError};
 use mcpproxy_store::PresenceProof;
 
 use super::approvals::{read, signed_in_user, step_up, unwritten};
@@ -20,6 +20,7 @@ use super::endpoint::{
     Answer, BODY_TOO_LARGE, Body, Endpoint, ErrorAnswer, Group, LOG_UNAVAILABLE, LOG_UNREADABLE, NO_SERVER,
     TOO_MANY_TRIES,
 };
+use super::parameters::{Parameter, QueryValues, ValueType, optional};
 use super::servers::server_name;
 use crate::auth::access::Access;
 use crate::auth::identity::{AppState, Identity};
@@ -79,6 +80,22 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         handler: |method| on(method, definitions),
     },
     Endpoint {
+        name: "lock",
+        method: Verb::Get,
+        path: "/api/v1/lock",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[LISTED],
+        body: None,
+        group: Group::Servers,
+        summary: "Make a lock file",
+        description: "The text of a lock file with the definitions of all enabled servers that agents see. With \
+                      `listed=true`, with what the servers list now, also what is quarantined.",
+        answers: &[Answer::json::<wire::LockFile>(StatusCode::OK, "The lock file.")],
+        errors: &[LOG_UNREADABLE],
+        handler: |method| on(method, lock),
+    },
+    Endpoint {
         name: "announce_server",
         method: Verb::Post,
         path: "/api/v1/servers/{name}/announce",
@@ -98,6 +115,8 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
 ];
 
 const EXAMPLE: &str = r#"{"accept": [{"kind": "tool", "name": "get_time", "pin": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}], "reject": [], "page_key": "…"}"#;
+const LISTED: Parameter =
+    optional("listed", "`true` takes what the servers list now, instead of what agents see.", ValueType::Switch);
 const LOCKED: ErrorAnswer = (StatusCode::CONFLICT, "The gateway runs with a lock file, which alone decides.");
 
 async fn review(
@@ -138,6 +157,16 @@ async fn definitions(
     let accepted = web.gateway.accepted(&name).await.map_err(unread)?;
     let definitions = accepted.into_iter().map(Into::into).collect();
     Ok(Json(wire::Definitions { server: name.to_string(), definitions }))
+}
+
+async fn lock(
+    State(web): State<Arc<Web>>,
+    Extension(query): Extension<QueryValues>,
+) -> Result<Json<wire::LockFile>, Problem> {
+    let of = if query.is_on("listed") { LockOf::Listed } else { LockOf::Accepted };
+    let LockView { lock, unreached, quarantined } = web.gateway.lock(of).await.map_err(unread)?;
+    let unreached = unreached.iter().map(ToString::to_string).collect();
+    Ok(Json(wire::LockFile { lock: lock.write(), unreached, quarantined }))
 }
 
 async fn announce(

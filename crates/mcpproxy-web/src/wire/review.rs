@@ -217,6 +217,17 @@ fn word(decided: Decided) -> &'static str {
     }
 }
 
+/// A lock file of all enabled servers.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LockFile {
+    /// The text of the file.
+    pub(crate) lock: String,
+    /// Servers that are not connected. Of these, the file has what was accepted before.
+    pub(crate) unreached: Vec<String>,
+    /// The number of quarantined definitions of all servers.
+    pub(crate) quarantined: usize,
+}
+
 /// The accepted definitions of a server.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Definitions {

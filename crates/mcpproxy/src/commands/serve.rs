@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,6 +11,7 @@ use mcpproxy_core::settings::parse_listen;
 use crate::commands::connect::offer::offer;
 use crate::exit::Exit;
 use crate::home::Home;
+use crate::lock_file;
 use crate::runtime::banner;
 use crate::runtime::first_user::FirstUser;
 use crate::runtime::notices;
@@ -22,7 +24,8 @@ use crate::terminal::output::tell;
 Examples:
   mcpproxy serve
   mcpproxy serve --listen 127.0.0.1:9000
-  mcpproxy serve --home ./data")]
+  mcpproxy serve --home ./data
+  mcpproxy serve --locked   Accept exactly what mcpproxy.lock names")]
 pub(crate) struct Serve {
     /// Address to listen on [default: `listen` in the settings, or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
@@ -33,12 +36,16 @@ pub(crate) struct Serve {
     /// Start although contract or policy files of the last run are gone
     #[arg(long)]
     pub(crate) accept_removed: bool,
+    /// Accept exactly the definitions in this lock file, and nothing else [default: mcpproxy.lock]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "mcpproxy.lock")]
+    pub(crate) locked: Option<PathBuf>,
 }
 
 pub(crate) async fn run(home: &Home, serve: &Serve) -> anyhow::Result<Exit> {
     let (mut end, mut again) = (EndSignal::listen()?, EndSignal::listen()?);
     let accepted = Accepted { damage: serve.accept_damage, removed: serve.accept_removed };
-    let runtime = Runtime::start(home, Listen::Exactly(serve.listen), accepted).await?;
+    let lock = serve.locked.as_deref().map(lock_file::read).transpose()?;
+    let runtime = Runtime::start(home, Listen::Exactly(serve.listen), accepted, lock).await?;
     let mut first = FirstUser::of(&runtime);
     tell(&banner(home, &runtime, first.link().await?.as_ref()).await);
     // Offer the next step once, to a person, and never wait for an answer.

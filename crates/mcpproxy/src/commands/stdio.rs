@@ -44,7 +44,7 @@ pub(crate) async fn run(home: &Home) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let end = EndSignal::listen()?;
-    let runtime = match Runtime::start(home, Listen::Somewhere, Accepted::default()).await {
+    let runtime = match Runtime::start(home, Listen::Somewhere, Accepted::default(), None).await {
         Ok(runtime) => runtime,
         // Two clients that start at the same time both find no gateway. Only one of them gets the lock.
         Err(error) => {

@@ -369,7 +369,7 @@ mod tests {
         let write = |text: &str| std::fs::write(contracts.join("a.yaml"), text).unwrap();
         std::fs::write(home.settings(), r#"{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp"}}}"#).unwrap();
         write(WHOLE);
-        let runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default()).await.unwrap();
+        let runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default(), None).await.unwrap();
         let mut files = runtime.reload.files.clone();
         let risk = |files: &WatchedFiles, name: &str| {
             let name = mcpproxy_core::ToolName::parse(name).unwrap();
@@ -402,7 +402,7 @@ mod tests {
             std::fs::write(home.settings(), text).unwrap();
         };
         write(&["a"], "");
-        let mut runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default()).await.unwrap();
+        let mut runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default(), None).await.unwrap();
         runtime.reload.files.read = read_or_panic;
         let gateway = runtime.gateway.clone();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
