@@ -99,7 +99,7 @@ pub fn compare(kind: DefinitionKind, old: &str, new: &str) -> Change {
     let mut found = Differences::default();
     match kind {
         DefinitionKind::Instructions => {
-            text::compare(&mut found, "instructions", "The instructions of the server", Some(old), Some(new));
+            text::compare(&mut found, "instructions", "The text of the instructions", Some(old), Some(new));
         }
         DefinitionKind::Tool | DefinitionKind::Prompt | DefinitionKind::Template => {
             object(&mut found, kind, old, new);

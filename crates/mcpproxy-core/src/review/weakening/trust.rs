@@ -74,7 +74,7 @@ impl TrustRules {
 
     fn weaker_servers<'a>(&'a self, old: &'a Self) -> impl Iterator<Item = &'a ServerName> {
         // A weaker `trust.first_sight` is listed by itself, so both sides are compared under the old one.
-        let rank = |rules: &Self, name: &ServerName| match (rules.of_server(name), old.settings.first_sight) {
+        let rank = move |rules: &Self, name: &ServerName| match (rules.of_server(name), old.settings.first_sight) {
             (Some(Welcome::Review), _) => 2_u8,
             (None, Welcome::Review) => 1,
             (None, Welcome::Accept) | (Some(Welcome::Accept), _) => 0,

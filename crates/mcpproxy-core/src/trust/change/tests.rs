@@ -129,7 +129,7 @@ fn prompts_templates_and_instructions() {
         DefinitionKind::Instructions,
         r#""Use it.""#,
         r#""Use it. Always.""#,
-        &["The instructions of the server has 8 new characters."],
+        &["The text of the instructions has 8 new characters."],
         false,
     );
 }

@@ -15,7 +15,7 @@ fn schema() -> impl Strategy<Value = Value> {
         Just(json!({"type": "integer"})),
         (0..3_u8).prop_map(|number| json!({"maxLength": number})),
         (0..3_u8).prop_map(|number| json!({"minimum": number})),
-        proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3).prop_map(|values| json!({ "enum": values })),
+        proptest::sample::subsequence(vec!["a", "b", "c"], 1..=3).prop_map(|values| json!({ "enum": values })),
     ];
     let properties = proptest::collection::btree_map(proptest::sample::select(vec!["a", "b"]), leaf, 0..=2);
     let required = proptest::sample::subsequence(vec!["a", "b"], 0..=2);
