@@ -21,9 +21,6 @@ use super::keys::Kind;
 use crate::file::{Fields, Node, NodeValue};
 use crate::{Digest, ServerName};
 
-/// Stands for a literal secret.
-const MASK: &str = "***";
-
 /// Names one server by how it is reached. Its `Debug` shows the digest alone, because arguments may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerIdentity {
@@ -44,6 +41,9 @@ pub struct WrittenTransport {
 }
 
 impl ServerIdentity {
+    /// Stands for a literal secret in [`ServerIdentity::shown`].
+    pub(crate) const MASK: &str = "***";
+
     /// The identity of a server that does not come from a file.
     pub fn of(name: &ServerName, transport: &TransportSettings) -> Self {
         let mut written = WrittenTransport::new(transport.kind());
@@ -76,7 +76,7 @@ impl ServerIdentity {
         Self::new(name.clone(), written)
     }
 
-    fn new(name: ServerName, written: WrittenTransport) -> Self {
+    pub(crate) fn new(name: ServerName, written: WrittenTransport) -> Self {
         let WrittenTransport { kind, command, args, cwd, url } = &written;
         let text = json!(["server", name.as_str(), kind, command, args, cwd, url]).to_string();
         Self { key: Digest::of(text.as_bytes()).to_string().into(), name, written }
@@ -94,10 +94,12 @@ impl ServerIdentity {
         let moved = relocate_secrets(&self.name, &mut definition);
         let masked = |text: &Value| {
             let text = text.as_str()?.to_owned();
-            Some(moved.iter().fold(text, |text, secret| text.replace(&format!("${{file:{}}}", secret.path), MASK)))
+            Some(
+                moved.iter().fold(text, |text, secret| text.replace(&format!("${{file:{}}}", secret.path), Self::MASK)),
+            )
         };
-        let args = definition["args"].as_array().into_iter().flatten().filter_map(masked).collect();
-        WrittenTransport { kind, command, args, cwd, url: masked(&definition["url"]) }
+        let args = definition.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(masked).collect();
+        WrittenTransport { kind, command, args, cwd, url: definition.get("url").and_then(masked) }
     }
 
     /// Names the keys whose text differs.

@@ -71,7 +71,7 @@ fn write(format: Format, path: &Path, made: &Made) -> anyhow::Result<Exit> {
         return Err(Failure::new(Exit::Failed, message).hint(format!("mcpproxy servers logs {name}")).into());
     }
     write_file(path, &made.lock).with_context(|| format!("could not write {}", path.display()))?;
-    let count = Lock::read(&made.lock).map(|lock| lock.len()).unwrap_or_default();
+    let count = Lock::read(&made.lock).map(|lock| lock.count()).unwrap_or_default();
     let answer = json!({"file": path.display().to_string(), "definitions": count, "quarantined": made.quarantined});
     format.print(&answer, || {
         format!("Wrote {} to {}.\n", counted_as(count, "definition", "definitions"), path.display())
