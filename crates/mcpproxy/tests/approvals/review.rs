@@ -48,7 +48,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     // Programs can read, and cannot decide.
     let read = folder.run(&["servers", "review", "office"]);
     assert!(read.contains("office is new: ") && read.contains("tool list_projects: "), "{read}");
-    assert!(read.starts_with("exit 3\n") && read.contains("To decide, run this in a terminal: "), "{read}");
+    assert!(read.starts_with("exit 0\n") && read.contains("To decide, run this in a terminal:\n"), "{read}");
     let refused = folder.run(&["servers", "review", "office", "--accept-all", "--yes"]);
     assert!(refused.starts_with("exit 3\n") && refused.contains("cannot be accepted"), "{refused}");
     let wrong = folder.run(&["servers", "review", "office", "--accept", "list_project"]);
@@ -56,11 +56,11 @@ fn a_user_reviews_a_server_that_a_script_added() {
 
     let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60"));
     anna.sees("office is new: ");
-    anna.sees("or quit: ");
+    anna.sees("or quit? ");
     anna.types("each\n");
-    anna.sees(" of ");
+    anna.sees("or quit? ");
     anna.types("reject\n");
-    anna.sees("or quit: ");
+    anna.sees("or quit? ");
     anna.types("accept all\n");
     anna.sees(&format!("Sign in to accept {} and reject 1.", count - 1));
     sign_in(&mut anna);

@@ -69,7 +69,7 @@ pub(super) async fn change(home: &Home, name: &ServerName, change: Change) -> an
     // A server that is ready says by itself how much waits.
     if done == Done::Added && !is_by_user && written.is_reviewed && !state::is_ready(&answer, name.as_str()) {
         let review = home.command("mcpproxy", &format!("servers review {name}"));
-        output::tell(&format!("Added without a terminal, so its tools wait for your review: {review}"));
+        output::tell(&format!("Added without a terminal, so its tools wait for your review:\n  {review}"));
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ use crate::terminal::output::{Format, counted_as, print, tell};
 use crate::terminal::prompt::Terminal;
 use crate::terminal::size::prose_columns;
 use crate::terminal::style::Colours;
+use crate::terminal::wrap::hanging;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -97,8 +98,8 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
             None => {
                 print(&whole(&review, paper))?;
                 let command = home.command("mcpproxy", &format!("servers review {}", args.name));
-                tell(&format!("To decide, run this in a terminal: {command}"));
-                Ok(Exit::Refused)
+                tell(&format!("To decide, run this in a terminal:\n  {command}"));
+                Ok(Exit::Done)
             }
         },
     }
@@ -128,7 +129,7 @@ async fn by_answers(home: &Home, terminal: Terminal, review: &Review, paper: Pap
         let wait = counted_as(review.entries.len(), "definition still waits", "definitions still wait");
         return Err(Failure::new(Exit::Refused, format!("You made no decision. {wait}.")).into());
     }
-    user.tell(&format!("\n{}", sign_in_words(&choices)))?;
+    user.tell(&format!("\n{}", hanging(&sign_in_words(&choices), paper.columns, 0)))?;
     decide::send(home, &mut user, review, &choices, Format::Table).await
 }
 
@@ -165,12 +166,13 @@ async fn by_flags(
         .collect();
     if !left.is_empty() {
         let why = "Not accepted, because of a finding of severity high";
-        user.tell(&format!("{why}: {}. Accept them by name.", left.join(", ")))?;
+        let text = format!("{why}: {}. Accept them by name.", left.join(", "));
+        user.tell(&hanging(&text, paper.columns, 0))?;
     }
     if choices.iter().all(Option::is_none) {
         return Err(Failure::new(Exit::Refused, "No definition is left to decide.").into());
     }
-    user.tell(&sign_in_words(&choices))?;
+    user.tell(&hanging(&sign_in_words(&choices), paper.columns, 0))?;
     decide::send(home, &mut user, review, &choices, format).await
 }
 

@@ -48,9 +48,7 @@ pub(super) async fn choices(
     user.tell(&show::summary(review, paper))?;
     if entries.len() > 1 {
         user.tell(OVERVIEW)?;
-        match ask(user, "Type each, accept all, reject all or quit: ", |answer| !matches!(answer, Answer::One(_)))
-            .await?
-        {
+        match ask(user, "each, accept all, reject all or quit? ", |answer| !matches!(answer, Answer::One(_))).await? {
             Answer::Quit => return Ok(answers.choices),
             Answer::Rest(choice) => tell_rest(user, &mut answers, entries, choice)?,
             Answer::One(_) | Answer::Next => {}
@@ -66,7 +64,7 @@ pub(super) async fn choices(
             user.tell(&format!("\nThis definition has {}. Scroll up.", counted(shown.lines().count(), "line")))?;
         }
         let place = if entries.len() > 1 { format!("{} of {}: ", index + 1, entries.len()) } else { String::new() };
-        match ask(user, &format!("{place}accept, reject, skip or quit: "), |_| true).await? {
+        match ask(user, &format!("{place}accept, reject, skip or quit? "), |_| true).await? {
             Answer::One(choice) => answers.set(index, choice),
             Answer::Rest(choice) => {
                 answers.set(index, choice);
@@ -93,7 +91,9 @@ async fn ask(user: &mut UserAtTerminal, question: &str, fits: fn(Answer) -> bool
         };
         match Answer::parse(&text).filter(|answer| fits(*answer)) {
             Some(answer) => return Ok(answer),
-            None => user.tell("Type one of these words. `accept all` and `reject all` decide on all that are left.")?,
+            None => {
+                user.tell("Type one of these words.\n`accept all` and `reject all` decide on all that are left.")?
+            }
         }
     }
 }
@@ -102,7 +102,7 @@ fn tell_rest(user: &UserAtTerminal, answers: &mut Answers, entries: &[Entry], ch
     let severe = answers.set_rest(entries, choice);
     if severe > 0 {
         let has = counted_as(severe, "definition has", "definitions have");
-        user.tell(&format!("{has} a finding of severity high. Decide one by one:"))?;
+        user.tell(&format!("{has} a finding of severity high.\nDecide one by one:"))?;
     }
     Ok(())
 }

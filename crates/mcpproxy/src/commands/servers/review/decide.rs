@@ -152,6 +152,7 @@ fn named(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::Choice::{Accept, Reject};
     use super::*;
 
     fn entry(name: &str) -> Entry {
@@ -171,7 +172,6 @@ mod tests {
             let results: Vec<Value> = results.iter().map(|(_, result)| json!({"result": result})).collect();
             assert_eq!(Outcome::of(&decided, &results).text(), expected);
         };
-        use Choice::{Accept, Reject};
         check(&[(Accept, "done"), (Accept, "done"), (Reject, "done")], "accepted 2, rejected 1\n");
         check(&[(Reject, "done")], "rejected 1\n");
         check(

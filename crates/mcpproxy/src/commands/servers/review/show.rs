@@ -11,6 +11,8 @@ use crate::terminal::style::{Colours, Tone};
 use crate::terminal::time::local;
 
 const INDENT: usize = 2;
+/// Stands before each line that a server wrote.
+const BAR: &str = "│";
 /// Longer values get their own line below their name.
 const SHORT_MAX_CHARS: usize = 40;
 /// The order of kinds in a review.
@@ -25,10 +27,13 @@ pub(super) struct Paper {
 }
 
 impl Paper {
-    /// Prints words in lines of their own, after an indent.
+    /// Prints words of the server, after an indent. The bar tells its lines from ours, so that no text of a server looks
+    /// like a finding.
     fn print(self, out: &mut String, indent: usize, words: &[Word]) {
-        for line in lines(words, self.columns.saturating_sub(indent), self.colours) {
-            out.push_str(&format!("{:indent$}{line}\n", ""));
+        let bar = self.colours.paint(Tone::Dim, BAR);
+        for line in lines(words, self.columns.saturating_sub(indent + 2), self.colours) {
+            out.push_str(format!("{:indent$}{bar} {line}", "").trim_end());
+            out.push('\n');
         }
     }
 

@@ -101,6 +101,7 @@ fn hostile_texts_fit_and_fake_nothing() {
     let text = shown(waiting("tool", &long, &Value::Null, &new, &json!({"findings": [finding], "resembles": long})));
     assert!(!text.contains('\u{1b}') && !text.contains("[-") && !text.contains("{+"), "{text}");
     assert!(text.contains("⟨U+001B⟩"), "{text}");
+    assert!(text.contains("    │ ✗ high: nothing (fake)"), "a text of the server has a bar\n{text}");
 }
 
 #[test]
