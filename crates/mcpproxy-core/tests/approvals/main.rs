@@ -134,12 +134,7 @@ impl World {
 }
 
 fn moment(limits: &Limits) -> Moment<'_> {
-    Moment {
-        clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 },
-        limits,
-        prior: PriorState::default(),
-        session_began_ms: None,
-    }
+    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, prior: PriorState::default() }
 }
 
 fn told(decision: &Decision) -> String {

@@ -141,3 +141,42 @@ fn is_mixed(c: char, previous: Option<char>, next: Option<char>) -> bool {
 pub(super) fn is_special(c: char) -> bool {
     matches!(kind(c, None, None), Some(Kind::PrivateUse | Kind::Bidi | Kind::Tag | Kind::Ansi | Kind::Control))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unseen_characters_are_found() {
+        let check = |text: &str, expected: &[Kind]| {
+            let found: Vec<Kind> = find(text).into_iter().map(|found| found.kind).collect();
+            assert_eq!(found, expected, "{text:?}");
+        };
+        check("plain\n\ttext\r\n", &[]);
+        check("\u{feff}a byte order mark at the start", &[]);
+        check("hid\u{200b}den", &[Kind::Invisible]);
+        check("soft\u{ad}hyphen", &[Kind::Invisible]);
+        check("\u{3164}filler", &[Kind::Invisible]);
+        check("tag\u{e0061}\u{e0062}", &[Kind::Tag]);
+        check("left\u{202e}right", &[Kind::Bidi]);
+        check("\u{1b}[8mhidden", &[Kind::Ansi]);
+        check("list\rdelete", &[Kind::Control]);
+        check("ab\u{8}\u{8}", &[Kind::Control]);
+        check("\u{e001}", &[Kind::PrivateUse]);
+        check("p\u{430}ssword", &[Kind::LookAlike]);
+        check("z\u{300}\u{301}\u{302}\u{303}\u{304}", &[Kind::Marks]);
+    }
+
+    #[test]
+    fn languages_and_emoji_are_not() {
+        for text in [
+            "Русский, Ελληνικά, 日本語, العربية, हिन्दी",
+            "5 μs, Δx, Ω",
+            "👩\u{200d}💻 ✔\u{fe0f} ⚠\u{fe0f}",
+            "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+            "می\u{200c}خواهم",
+        ] {
+            assert_eq!(find(text), [], "{text}");
+        }
+    }
+}

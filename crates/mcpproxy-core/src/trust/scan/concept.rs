@@ -1,9 +1,28 @@
 //! Concepts: meanings that words of any language stand for. Rules combine concepts, so that another wording or another
-//! language needs new words in a table and no new rule.
+//! language needs new words in `data/scan/*.txt` and no new rule.
 
-/// One meaning, such as "to send" or "the user".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Concept {
+/// Defines the concepts, and their names in the lists of words.
+macro_rules! concepts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One meaning, such as "to send" or "the user".
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Concept {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Concept {
+            /// Returns the concept with this name.
+            pub(super) fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $(stringify!($name) => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+concepts! {
     /// To ignore, forget or bypass.
     Ignore,
     /// Previous, earlier, above.
@@ -140,6 +159,8 @@ pub(super) enum Concept {
     Manner,
     /// The sentence speaks of texts or attacks that a tool detects or removes.
     Detection,
+    /// The sentence gives an example, or says that something does not happen.
+    Example,
     /// "Of this server": the speaker means its own tools.
     OwnServer,
     /// An address of mail.

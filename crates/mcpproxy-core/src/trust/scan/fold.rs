@@ -143,3 +143,30 @@ pub(super) fn look_alike(c: char) -> Option<char> {
     }
     LOOK_ALIKES.iter().find(|(_, others)| others.contains(c)).map(|(latin, _)| *latin)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_forms_of_a_letter_become_one() {
+        let check = |text: &str, expected: &str| assert_eq!(Folded::of(text).text, expected, "{text:?}");
+        check("IGNORE  previous\n  rules", "ignore previous rules");
+        check("Ｉｇｎｏｒｅ", "ignore");
+        check("ig\u{200b}no\u{ad}re", "ignore");
+        check("contraseña, élève", "contrasena, eleve");
+        check("p\u{430}ssw\u{43e}rd", "password");
+        check("don’t", "don't");
+        check("無視。次", "無視. 次");
+        check("one\n\ntwo\n- three", "one\ntwo\n- three");
+    }
+
+    #[test]
+    fn positions_lead_back_to_the_original() {
+        let text = "é\u{200b}\n\n  Tell";
+        let folded = Folded::of(text);
+        assert_eq!(folded.text, "e\ntell");
+        assert_eq!(folded.original(2, 6), (9, 12));
+        assert_eq!(text.get(9..), Some("Tell"));
+    }
+}

@@ -12,7 +12,7 @@ const DESTROY: &str = "delete remove drop destroy purge wipe erase truncate unin
 const SEND: &str = "send publish tweet reply pay transfer refund charge purchase buy sell withdraw broadcast email invite \
     sends publishes transfers pays post posts forward book order payment payout";
 /// Verbs that change something, or run code that can.
-const CHANGE: &str = "shell bash command eval exec write update insert upload rename move replace edit modify restart stop \
+const CHANGE: &str = "shell bash write update insert upload rename move replace edit modify restart stop \
     reboot shutdown grant commit push merge put patch append upsert set add assign enable disable writes updates creates";
 /// A name that starts so only looks, whatever it looks at.
 const LOOK: &str = "get list read search find show describe check query fetch view count preview validate explain is has \
@@ -90,4 +90,39 @@ fn described(tool: &Value) -> Option<String> {
     let text = tool.get("description").and_then(Value::as_str)?;
     let first = text.split_whitespace().next()?.trim_matches(|c: char| !c.is_alphabetic()).to_lowercase();
     is_in(DESTROY, &first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn severity(name: &str, description: &str, annotations: &Value) -> Option<Severity> {
+        let mut findings = Vec::new();
+        let tool = serde_json::json!({"name": name, "description": description, "annotations": annotations});
+        scan(&tool, &mut findings);
+        findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn a_name_tells_more_than_a_hint() {
+        let read_only = serde_json::json!({"readOnlyHint": true});
+        let harmless = serde_json::json!({"destructiveHint": false});
+        let check = |name: &str, hints: &Value, expected| assert_eq!(severity(name, "", hints), expected, "{name}");
+        check("delete_user", &read_only, Some(Severity::High));
+        check("purgeQueue", &read_only, Some(Severity::High));
+        check("send-mail", &read_only, Some(Severity::High));
+        check("write_file", &read_only, Some(Severity::Medium));
+        check("delete_user", &harmless, Some(Severity::Low));
+        check("get_deleted_users", &read_only, None);
+        check("list_removed", &read_only, None);
+        check("search", &read_only, None);
+        check("delete_user", &serde_json::json!({}), None);
+        assert_eq!(severity("files", "Deletes a file.", &read_only), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn names_are_split_into_words() {
+        assert_eq!(words("deleteUser-by_ID"), ["delete", "user", "by", "id"]);
+        assert_eq!(words("__x"), ["x"]);
+    }
 }

@@ -27,7 +27,8 @@ pub(super) fn scan(name: &str, neighbours: &Neighbours, findings: &mut Vec<Findi
     let is_foreign = |c: &char| !c.is_ascii() && c.is_alphabetic();
     if let Some(foreign) = name.chars().find(is_foreign).filter(|_| has_latin) {
         let reason = format!("The name `{}` mixes scripts: `{foreign}` is no Latin letter.", visible(name));
-        let severity = if look_alike(foreign).is_some() || is_compatible(foreign) { Severity::High } else { Severity::Low };
+        let severity =
+            if look_alike(foreign).is_some() || is_compatible(foreign) { Severity::High } else { Severity::Low };
         add("look-alike-name", severity, reason);
     } else if let Some(word) = words(name).into_iter().find(|word| is_leet(word)) {
         let reason = format!("The name `{}` has a digit in place of a letter: `{word}`.", visible(name));
@@ -37,7 +38,11 @@ pub(super) fn scan(name: &str, neighbours: &Neighbours, findings: &mut Vec<Findi
         Some((Likeness::Same, tool)) => {
             let is_generic = GENERIC.split_ascii_whitespace().any(|word| word == name.to_lowercase());
             let severity = if is_generic { Severity::Low } else { Severity::Medium };
-            add("shadows-tool", severity, format!("Another server has a tool with the same name, `{}`.", visible(tool)));
+            add(
+                "shadows-tool",
+                severity,
+                format!("Another server has a tool with the same name, `{}`.", visible(tool)),
+            );
         }
         Some((Likeness::LooksAlike, tool)) => {
             let reason = format!("The name `{}` looks like `{}` of another server.", visible(name), visible(tool));
@@ -50,7 +55,9 @@ pub(super) fn scan(name: &str, neighbours: &Neighbours, findings: &mut Vec<Findi
 /// Full-width and mathematical letters.
 fn is_compatible(c: char) -> bool {
     let mut is_ascii = false;
-    unicode_normalization::char::decompose_compatible(c, |part| is_ascii = part.is_ascii_alphabetic() && !is_accented(c));
+    unicode_normalization::char::decompose_compatible(c, |part| {
+        is_ascii = part.is_ascii_alphabetic() && !is_accented(c)
+    });
     is_ascii
 }
 
@@ -80,4 +87,31 @@ fn is_leet(word: &str) -> bool {
         COMMON.split_ascii_whitespace().any(|common| common == plain)
     };
     has_digit && (is_common('l') || is_common('i'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_deceive() {
+        let neighbours = Neighbours::new([("github", ["create_issue", "search"])]);
+        let check = |name: &str, expected: Option<(&str, Severity)>| {
+            let mut findings = Vec::new();
+            scan(name, &neighbours, &mut findings);
+            assert_eq!(findings.first().map(|found| (found.rule, found.severity)), expected, "{name}");
+        };
+        check("list_things", None);
+        check("creаte_record", Some(("look-alike-name", Severity::High)));
+        check("h\u{ff53}et", Some(("look-alike-name", Severity::High)));
+        check("read_fi1e", Some(("look-alike-name", Severity::Medium)));
+        check("md5_hash", None);
+        check("oauth2_login", None);
+        check("größe_messen", Some(("look-alike-name", Severity::Low)));
+        check("create_issue", Some(("shadows-tool", Severity::Medium)));
+        check("search", Some(("shadows-tool", Severity::Low)));
+        check("create-issue", Some(("look-alike-name", Severity::Medium)));
+        check("create_isue", Some(("look-alike-name", Severity::Medium)));
+        check("create_issues", None);
+    }
 }

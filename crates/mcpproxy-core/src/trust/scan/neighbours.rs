@@ -51,7 +51,8 @@ impl Neighbours {
         if self.tools.contains(&name.to_lowercase()) {
             return Some((Likeness::Same, tool.unwrap_or_default()));
         }
-        let near = || self.skeletons.iter().find(|(other, _)| is_one_edit(&skeleton(name), other)).map(|(_, tool)| tool);
+        let near =
+            || self.skeletons.iter().find(|(other, _)| is_one_edit(&skeleton(name), other)).map(|(_, tool)| tool);
         tool.or_else(|| near().map(String::as_str)).map(|tool| (Likeness::LooksAlike, tool))
     }
 }
@@ -93,11 +94,33 @@ fn is_one_edit(a: &str, b: &str) -> bool {
     let suffix = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
     let longer = a.len().max(b.len());
     let middle = longer.saturating_sub(prefix + suffix);
-    let is_swap = middle == 2
-        && a.len() == b.len()
-        && a.get(prefix) == b.get(prefix + 1)
-        && a.get(prefix + 1) == b.get(prefix);
+    let is_swap =
+        middle == 2 && a.len() == b.len() && a.get(prefix) == b.get(prefix + 1) && a.get(prefix + 1) == b.get(prefix);
     // A plural or a number is another tool, not a look-alike.
     let is_ending = suffix == 0 && middle == 1;
     (middle <= 1 && !is_ending) || is_swap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skeletons_of_names_that_look_alike_are_equal() {
+        for (a, b) in [("read_file", "read-fi1e"), ("get_weather", "get_vveather"), ("send", "ѕеnd"), ("hset", "hｓet")]
+        {
+            assert_eq!(skeleton(a), skeleton(b), "{a} {b}");
+        }
+        assert_ne!(skeleton("read_file"), skeleton("read_files"));
+    }
+
+    #[test]
+    fn plain_words_are_mentions_only_as_code() {
+        let neighbours = Neighbours::new([("slack", ["post_message", "search"])]);
+        assert!(neighbours.mentions("post_message", false));
+        assert!(neighbours.mentions("slack:post_message", false));
+        assert!(neighbours.mentions("search", true));
+        assert!(!neighbours.mentions("search", false));
+        assert!(!Neighbours::default().mentions("post_message", true));
+    }
 }

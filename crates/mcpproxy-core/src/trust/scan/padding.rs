@@ -13,6 +13,7 @@ const EQUAL_BYTES_MAX: usize = 250;
 
 /// Returns what pads the text, in words.
 pub(super) fn find(text: &str) -> Option<String> {
+    let text = text.trim_end();
     if text.len() < SPACE_MAX {
         return None;
     }
@@ -21,7 +22,7 @@ pub(super) fn find(text: &str) -> Option<String> {
 
 fn space(text: &str) -> Option<String> {
     let mut run = 0;
-    for c in text.trim_end().chars() {
+    for c in text.chars() {
         if c.is_whitespace() || c == '\u{3164}' || c == '\u{2800}' {
             run += 1;
         } else if run > SPACE_MAX {
@@ -83,5 +84,26 @@ impl Line {
     fn push(&mut self, byte: u8) {
         self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).wrapping_add(1);
         self.length += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_found_and_layout_is_not() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(find(text).as_deref(), expected, "{}", text.chars().take(60).collect::<String>());
+        };
+        check(&format!("a{}b", " ".repeat(200)), Some("200 blanks in a row"));
+        check(&format!("a{}b", "\n".repeat(100)), Some("100 blanks in a row"));
+        check(&format!("a{}b", "\u{a0}".repeat(100)), Some("100 blanks in a row"));
+        check(&format!("a{}b", ".".repeat(400)), Some("the same 1 bytes more than 160 times in a row"));
+        check(&format!("a{}b", "=-".repeat(200)), Some("the same 2 bytes more than 80 times in a row"));
+        check(&"| 1 | reserved by the standard |\n".repeat(40), Some("the same line many times"));
+        check(&format!("a{}b", " ".repeat(60)), None);
+        check(&format!("{}\nTitle\n{}", "=".repeat(80), "-".repeat(80)), None);
+        check(&format!("a{}", " ".repeat(500)), None);
     }
 }

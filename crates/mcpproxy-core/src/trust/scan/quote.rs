@@ -7,16 +7,14 @@ use super::fold::is_unseen;
 
 const QUOTE_MAX_CHARS: usize = 120;
 
-/// Returns the text between two positions and a little around it.
+/// Returns the text between two positions, with whole words at both ends.
 pub(super) fn passage(text: &str, start: usize, end: usize) -> String {
-    let start = (start.saturating_sub(12)..=start).find(|at| is_word_start(text, *at)).unwrap_or(start);
-    let end = (end..=text.len()).find(|at| text.get(*at..).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)));
-    visible(text.get(start..end.unwrap_or(text.len())).unwrap_or_default())
-}
-
-fn is_word_start(text: &str, at: usize) -> bool {
-    let before = text.get(..at).map(|before| before.ends_with(|c: char| !c.is_alphanumeric()));
-    at == 0 || before == Some(true)
+    let is_inner = |c: char| c.is_alphanumeric() || c == '_';
+    let before = text.get(..start).unwrap_or_default();
+    let start = before.len() - before.chars().rev().take_while(|c| is_inner(*c)).map(char::len_utf8).sum::<usize>();
+    let after = text.get(end..).unwrap_or_default();
+    let end = end + after.chars().take_while(|c| is_inner(*c)).map(char::len_utf8).sum::<usize>();
+    visible(text.get(start..end).unwrap_or_default())
 }
 
 /// Returns the text on one line. Invisible and control characters become `\u{…}`.
@@ -44,4 +42,16 @@ pub(super) fn visible(text: &str) -> String {
         }
     }
     out.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_show_what_is_there() {
+        assert_eq!(visible("a\u{200b}b\n\n c\u{1b}[0m"), "a\\u{200b}b c\\u{1b}[0m");
+        assert_eq!(visible(&"x".repeat(200)).chars().count(), QUOTE_MAX_CHARS + 1);
+        assert_eq!(passage("one two three four", 5, 12), "two three");
+    }
 }

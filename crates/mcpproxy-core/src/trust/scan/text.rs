@@ -15,6 +15,8 @@ use super::{Finding, Severity, characters, padding};
 const BYTES_MAX: usize = 192 * 1024;
 /// Words in another encoding before a text is decoded.
 const DISGUISED_MIN: usize = 3;
+/// Bytes that are quoted before and after an invisible character.
+const QUOTE_AROUND: usize = 24;
 /// Findings about wording for one text.
 const MATCHES_MAX: usize = 4;
 
@@ -36,9 +38,15 @@ impl<'a> Scanner<'a> {
     /// Checks the characters of a text that is no prose, such as a name.
     pub(super) fn characters(&mut self, text: &str, place: &str) {
         for found in characters::find(text) {
-            let (from, to) = (found.at.saturating_sub(24), found.at + 24);
-            let reason = format!("The text {} ({} times): `{}`.", found.kind.reason(), found.count, passage(text, floor(text, from), floor(text, to)));
-            self.add(found.kind.rule(), Severity::High, place, reason);
+            let (from, to) = (floor(text, found.at.saturating_sub(QUOTE_AROUND)), floor(text, found.at + QUOTE_AROUND));
+            let quote = passage(text, from, to);
+            let times = if found.count > 1 { format!(", {} times", found.count) } else { String::new() };
+            self.add(
+                found.kind.rule(),
+                Severity::High,
+                place,
+                format!("The text {}{times}: `{quote}`.", found.kind.reason()),
+            );
         }
     }
 
@@ -54,13 +62,13 @@ impl<'a> Scanner<'a> {
 
     fn weighed(&mut self, text: &str, place: &str, extra: u16) {
         self.characters(text, place);
-        let Some(text) = self.bounded(text, place) else { return };
         // A single word says nothing. A path, an assignment or an encoded text does.
         let is_word = text.len() < 24 && !text.contains([' ', '/', '=', '~', '\\', '%', '&', '.']) && text.is_ascii();
         if is_word || !self.seen.insert(text.to_owned()) {
             return;
         }
-        let names = Names { own: self.own, neighbours: self.neighbours };
+        let Some(text) = self.bounded(text, place) else { return };
+        let names = Names { own: self.own, neighbours: self.neighbours, is_value: extra > 0 };
         let folded = Folded::of(text);
         let plain = strongest(&folded, names);
         let padded = padding::find(text);
@@ -70,7 +78,12 @@ impl<'a> Scanner<'a> {
         self.encoded(text, &plain, place, names);
         if let Some(what) = padded {
             let severity = if score >= MEDIUM { Severity::High } else { Severity::Medium };
-            self.add("padding", severity, place, format!("The text is padded with {what}, so that a reader misses the rest."));
+            self.add(
+                "padding",
+                severity,
+                place,
+                format!("The text is padded with {what}, so that a reader misses the rest."),
+            );
         }
     }
 
@@ -92,7 +105,8 @@ impl<'a> Scanner<'a> {
     fn wording(&mut self, text: &str, folded: &Folded, found: &Passage, score: u16, place: &str) {
         let Some(severity) = severity(score) else { return };
         for (index, one) in found.matches.iter().take(MATCHES_MAX).enumerate() {
-            let severity = if index == 0 { severity } else { self::severity(one.weight).unwrap_or(Severity::Low).min(severity) };
+            let severity =
+                if index == 0 { severity } else { self::severity(one.weight).unwrap_or(Severity::Low).min(severity) };
             let (start, end) = folded.original(one.start, one.end);
             self.add(one.rule, severity, place, format!("The text {}: `{}`.", one.reason, passage(text, start, end)));
         }

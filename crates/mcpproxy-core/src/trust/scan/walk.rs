@@ -4,16 +4,27 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{hints, parameters};
 use super::quote::visible;
 use super::text::Scanner;
 use super::{Finding, Severity};
+use super::{hints, parameters};
 
 /// Members of schemas that give a parameter its values.
 const VALUES: [&str; 6] = ["default", "const", "enum", "examples", "example", "pattern"];
 /// Members whose strings are keywords of JSON Schema or names from elsewhere in the definition.
-const KEYWORDS: [&str; 11] =
-    ["taskSupport", "type", "$schema", "$ref", "$id", "format", "required", "name", "uri", "mimeType", "contentEncoding"];
+const KEYWORDS: [&str; 11] = [
+    "taskSupport",
+    "type",
+    "$schema",
+    "$ref",
+    "$id",
+    "format",
+    "required",
+    "name",
+    "uri",
+    "mimeType",
+    "contentEncoding",
+];
 /// Nested deeper than this, a definition is refused elsewhere.
 const DEPTH_MAX: usize = 64;
 
@@ -46,7 +57,9 @@ fn add_parameters(schema: &Value, names: &mut HashSet<String>, depth: usize) {
         Value::Object(members) => {
             for (key, value) in members {
                 if key == "properties" {
-                    names.extend(value.as_object().into_iter().flat_map(|members| members.keys()).map(|n| n.to_lowercase()));
+                    names.extend(
+                        value.as_object().into_iter().flat_map(|members| members.keys()).map(|n| n.to_lowercase()),
+                    );
                 }
                 add_parameters(value, names, depth + 1);
             }
@@ -96,7 +109,11 @@ fn visit(value: &Value, spot: Spot<'_>, place: &mut String, scanner: &mut Scanne
             for (key, member) in members {
                 let parameter = if is_parameters { key.as_str() } else { spot.parameter };
                 // A parameter may be called `type` or `default`.
-                let next = if is_parameters || (is_value(spot.key) && member.is_string()) { if is_parameters { "" } else { spot.key } } else { key.as_str() };
+                let next = if is_parameters || (is_value(spot.key) && member.is_string()) {
+                    if is_parameters { "" } else { spot.key }
+                } else {
+                    key.as_str()
+                };
                 below(place, key, |place| {
                     self::key(key, place, scanner);
                     visit(member, Spot { key: next, parameter, depth: spot.depth + 1 }, place, scanner);
@@ -105,7 +122,8 @@ fn visit(value: &Value, spot: Spot<'_>, place: &mut String, scanner: &mut Scanne
             if let Some(parameters) = members.get("properties").and_then(Value::as_object) {
                 let required = members.get("required").and_then(Value::as_array);
                 for (name, schema) in parameters {
-                    let is_required = required.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name)));
+                    let is_required =
+                        required.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name)));
                     let is_described = schema.get("description").is_some();
                     below(place, "properties", |place| {
                         below(place, name, |place| {

@@ -6,9 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::concept::Concept;
-use super::english::ENGLISH;
 use super::fold::Folded;
-use super::languages::LANGUAGES;
 use super::neighbours::Neighbours;
 
 /// A word of a concept, with its range in the folded text.
@@ -28,6 +26,30 @@ pub(super) enum Language {
     /// A word of another language that is also an English one, such as `messages`.
     Both,
 }
+
+/// The lists of words. English is the language of most tools, and the only one whose rules depend on word order.
+const LISTS: &[(Language, &str)] = &[
+    (Language::English, include_str!("../../../data/scan/en.txt")),
+    (Language::Other, include_str!("../../../data/scan/ar.txt")),
+    (Language::Other, include_str!("../../../data/scan/cs.txt")),
+    (Language::Other, include_str!("../../../data/scan/de.txt")),
+    (Language::Other, include_str!("../../../data/scan/es.txt")),
+    (Language::Other, include_str!("../../../data/scan/fr.txt")),
+    (Language::Other, include_str!("../../../data/scan/hi.txt")),
+    (Language::Other, include_str!("../../../data/scan/id.txt")),
+    (Language::Other, include_str!("../../../data/scan/it.txt")),
+    (Language::Other, include_str!("../../../data/scan/ja.txt")),
+    (Language::Other, include_str!("../../../data/scan/ko.txt")),
+    (Language::Other, include_str!("../../../data/scan/nl.txt")),
+    (Language::Other, include_str!("../../../data/scan/pl.txt")),
+    (Language::Other, include_str!("../../../data/scan/pt.txt")),
+    (Language::Other, include_str!("../../../data/scan/ru.txt")),
+    (Language::Other, include_str!("../../../data/scan/sv.txt")),
+    (Language::Other, include_str!("../../../data/scan/tr.txt")),
+    (Language::Other, include_str!("../../../data/scan/uk.txt")),
+    (Language::Other, include_str!("../../../data/scan/vi.txt")),
+    (Language::Other, include_str!("../../../data/scan/zh.txt")),
+];
 
 /// Words of other languages that English texts use too. They help a sentence that is clearly in another language.
 const BOTH: &str = "messages message conversation conversations discussion chat token tokens file no non prima use usa open \
@@ -53,23 +75,33 @@ struct Automaton {
 static AUTOMATON: LazyLock<Automaton> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut entries = Vec::new();
-    let mut add = |concept: Concept, list: &str, language: Language| {
-        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    for (language, list) in LISTS {
+        for (concept, word) in read(list) {
             let stem = word.strip_suffix('*');
             let folded = Folded::of(stem.unwrap_or(word)).text;
-            let is_both = language == Language::Other && BOTH.split_ascii_whitespace().any(|both| both == folded);
-            let language = if is_both { Language::Both } else { language };
+            let is_both = *language == Language::Other && BOTH.split_ascii_whitespace().any(|both| both == folded);
+            let language = if is_both { Language::Both } else { *language };
             words.push(folded);
             entries.push(Entry { concept, is_prefix: stem.is_some(), language });
         }
-    };
-    ENGLISH.iter().for_each(|(concept, list)| add(*concept, list, Language::English));
-    for (_, concepts) in LANGUAGES {
-        concepts.iter().for_each(|(concept, list)| add(*concept, list, Language::Other));
     }
     let search = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&words).ok();
     Automaton { search, entries }
 });
+
+/// Reads a list of words: the name of a concept and a colon on a line of its own, then its words, separated by commas.
+/// A line that starts with `#` is a comment.
+fn read(list: &'static str) -> impl Iterator<Item = (Concept, &'static str)> {
+    let mut concept = None;
+    list.lines().filter(|line| !line.starts_with('#')).flat_map(move |line| {
+        if let Some(name) = line.strip_suffix(':').filter(|line| !line.starts_with(' ')) {
+            concept = Concept::parse(name);
+            return Vec::new();
+        }
+        let words = line.split(',').map(str::trim).filter(|word| !word.is_empty());
+        concept.map(|concept| words.map(|word| (concept, word)).collect()).unwrap_or_default()
+    })
+}
 
 /// The names that a text may refer to.
 #[derive(Clone, Copy)]
@@ -77,6 +109,8 @@ pub(super) struct Names<'a> {
     /// The tool and its parameters.
     pub(super) own: &'a HashSet<String>,
     pub(super) neighbours: &'a Neighbours,
+    /// The text is a value of a schema.
+    pub(super) is_value: bool,
 }
 
 /// Returns the words of concepts in the order of their positions.
@@ -119,13 +153,14 @@ fn find_names(text: &str, names: Names<'_>, hits: &mut Vec<Hit>) {
     let mut start = 0_usize;
     for token in text.split([' ', '\n', '(', ')', ',', ';', '"', '\'', '[', ']', '<', '>', '{', '}', '|', '=']) {
         let at = start;
-        // A quoted address is an example.
-        let is_quoted = at.checked_sub(1).and_then(|before| text.as_bytes().get(before)).is_some_and(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'<'));
+        let before = text.get(..at).unwrap_or_default();
+        let is_example =
+            before.ends_with(['"', '\'', '`', '<']) || before.ends_with("example ") || before.ends_with("e.g. ");
         start += token.len() + 1;
         let word = token.trim_end_matches(['.', ':', '!', '?']);
         if word.starts_with("http://") || word.starts_with("https://") {
             add(Concept::Url, at, at + word.len());
-        } else if !is_quoted && text.contains(' ') && !word.contains("@odata") && word.bytes().skip(1).any(|byte| byte == b'@') && word.rsplit('@').next().is_some_and(|h| h.contains('.')) {
+        } else if !is_example && is_mail(word) && text.contains(' ') {
             add(Concept::Mail, at, at + word.len());
         } else if !word.is_empty() {
             let name = word.trim_matches(['`', '*', '#', '.', ':']);
@@ -135,6 +170,11 @@ fn find_names(text: &str, names: Names<'_>, hits: &mut Vec<Hit>) {
             }
         }
     }
+}
+
+fn is_mail(word: &str) -> bool {
+    let Some((user, host)) = word.split_once('@') else { return false };
+    !user.is_empty() && !user.contains(':') && host.contains('.') && !host.starts_with("odata")
 }
 
 fn name_concept(name: &str, is_code: bool, names: Names<'_>) -> Option<Concept> {
@@ -155,5 +195,40 @@ fn name_concept(name: &str, is_code: bool, names: Names<'_>) -> Option<Concept> 
         }
         (false, false, true) if !name.is_empty() => Some(Concept::Parameter),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_is_well_formed() {
+        for (_, list) in LISTS {
+            for line in list.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+                let is_heading = line.strip_suffix(':').is_some_and(|name| Concept::parse(name).is_some());
+                assert!(is_heading || line.starts_with("    "), "{line}");
+            }
+            assert!(read(list).count() > 40);
+        }
+        assert!(AUTOMATON.search.is_some());
+    }
+
+    #[test]
+    fn names_and_addresses_are_words_too() {
+        let own = HashSet::from(["note".to_owned(), "mail_".to_owned()]);
+        let neighbours = Neighbours::new([("github", ["create_issue"])]);
+        let check = |text: &str, expected: &[Concept]| {
+            let names = Names { own: &own, neighbours: &neighbours, is_value: false };
+            let mut hits = Vec::new();
+            find_names(text, names, &mut hits);
+            let found: Vec<Concept> = hits.iter().map(|hit| hit.concept).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("to a@b.example and https://c.example.", &[Concept::Mail, Concept::Url]);
+        check("such as 'a@b.example'", &[]);
+        check("put it in `note`, not in `rest`", &[Concept::Parameter, Concept::Parameter]);
+        check("create_issue and other_tool", &[Concept::Neighbour, Concept::ToolName]);
+        check("mail_send", &[Concept::Parameter]);
     }
 }
