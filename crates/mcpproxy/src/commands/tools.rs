@@ -1,10 +1,13 @@
-//! `tools`: lists, searches and shows the tools of the running gateway.
+//! `tools`: lists, searches and shows the tools of the running gateway, and scans the definitions of tools.
 
+mod scan;
 mod search;
+
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use http::Method;
-use mcpproxy_core::{RiskLevel, ToolName};
+use mcpproxy_core::{RiskLevel, ServerName, ToolName};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
@@ -24,12 +27,13 @@ const ANNOTATIONS_INDENT: usize = 14;
 /// Shown to operators for a forbidden tool.
 pub(crate) const HIDDEN: &str = "hidden from agents";
 
-/// List, search and show tools
+/// List, search, show and scan tools
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy tools search \"create an issue\"
-  mcpproxy tools show github:create_issue")]
+  mcpproxy tools show github:create_issue
+  mcpproxy tools scan github")]
 pub(crate) enum ToolsCommand {
     /// List all tools, including forbidden ones that agents cannot see
     #[command(after_help = "\
@@ -72,17 +76,39 @@ Examples:
         #[arg(value_parser = ToolName::parse, add = names::tools())]
         name: ToolName,
     },
+    /// Look for attacks on the model in the definitions of tools
+    #[command(after_help = "\
+Examples:
+  mcpproxy tools scan                            Scan the tools of all servers
+  mcpproxy tools scan github                     Scan the tools of one server
+  mcpproxy tools scan --file tools.json -o json  For CI: scan a list of tools
+
+Without --file, the command scans the tools that each server listed last. It needs no gateway. FILE is a \
+JSON array of tools, the result of `tools/list`, or one tool per line. The exit code is 1 with a finding of \
+high severity.")]
+    Scan {
+        /// Name of the server, as in the settings [default: all servers]
+        #[arg(value_parser = names::parse_server, add = names::servers(), conflicts_with = "file")]
+        server: Option<ServerName>,
+        /// File with the tools to scan
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
 }
 
 pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> anyhow::Result<Exit> {
-    let rest = Rest::connect(home)?;
     match command {
+        ToolsCommand::Scan { server, file } => {
+            return scan::run(home, format, server.as_ref(), file.as_deref());
+        }
         ToolsCommand::List { server } => {
+            let rest = Rest::connect(home)?;
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
             format.print(&answer, || list(&answer))?;
             state::warn(home, &rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
+            let rest = Rest::connect(home)?;
             let explain = explain.then(|| "true".to_owned());
             let pairs =
                 [("q", Some(query)), ("limit", Some(limit.to_string())), ("server", server), ("explain", explain)];
@@ -91,7 +117,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         }
         ToolsCommand::Show { name } => {
             let path = format!("/api/v1/tools/{}/{}", name.server(), name.tool());
-            let tool = rest.ask(Method::GET, &path).await?;
+            let tool = Rest::connect(home)?.ask(Method::GET, &path).await?;
             format.print(&tool, || show(&tool))?;
         }
     }
