@@ -1,8 +1,9 @@
-//! Runs repository checks that no compiler makes, and evaluates the search. `cargo run -p xtask -- check` runs the
+//! Runs repository checks that no compiler makes, and evaluates the search and the scanner. `cargo run -p xtask -- check` runs the
 //! checks, and so do the tests of this crate.
 
 mod checks;
 mod published;
+mod scan_eval;
 mod search_eval;
 mod source;
 mod tree;
@@ -19,13 +20,19 @@ use crate::tree::{Problem, Tree};
 const USAGE: &str = "\
 Usage: cargo run -p xtask -- check    Check the repository
        cargo run -p xtask -- bless    Write the files that are generated from the code
-       cargo run --release -p xtask -- search-eval    Measure the quality of search; see --help\n";
+       cargo run --release -p xtask -- search-eval    Measure the quality of search; see --help
+       cargo run --release -p xtask -- scan-eval DIR    Measure what the scanner finds in the tools of a folder\n";
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the folder of xtask has no parent folder")?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "search-eval") {
         return search_eval::run(root, rest);
+    }
+    if let [command, folder] = arguments.as_slice()
+        && command == "scan-eval"
+    {
+        return scan_eval::run(Path::new(folder));
     }
     let text = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => return check(root),
