@@ -1,13 +1,15 @@
 //! Accepts HTTP connections and serves the routes on them.
 //!
 //! Anyone who reaches the port may connect, so nothing here waits without a limit: the head of a request has a timeout,
-//! its body a deadline (`body.rs`), and the number of connections a bound (`connections.rs`).
+//! its body a deadline (`body.rs`), the reading of its answer another one (`write_deadline.rs`), and the number of
+//! connections a bound (`connections.rs`).
 
 mod accept_log;
 mod body;
 mod connections;
 mod framing;
 mod service;
+mod write_deadline;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +32,7 @@ use self::accept_log::AcceptLog;
 use self::connections::{Connections, Slot};
 use self::framing::WatchedStream;
 use self::service::ConnectionService;
+use self::write_deadline::{DeadlineStream, WRITE_TIMEOUT};
 use crate::App;
 use crate::peer::Peer;
 
@@ -50,6 +53,7 @@ pub struct HttpServer {
     /// Cancelled to close all connections at once.
     cut: CancellationToken,
     table: Arc<Connections>,
+    write_timeout: Duration,
 }
 
 /// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
@@ -77,7 +81,13 @@ impl Listeners {
 impl HttpServer {
     pub fn new(listeners: Listeners, app: App, limits: ConnectionLimits) -> Self {
         let (connections, cut) = (GracefulShutdown::new(), CancellationToken::new());
-        Self { listeners, app, connections, cut, table: Connections::new(limits) }
+        Self { listeners, app, connections, cut, table: Connections::new(limits), write_timeout: WRITE_TIMEOUT }
+    }
+
+    /// Closes connections as soon as their peer does not read.
+    #[cfg(test)]
+    pub(crate) fn impatient(self) -> Self {
+        Self { write_timeout: Duration::ZERO, ..self }
     }
 
     /// Serves until dropped.
@@ -122,6 +132,7 @@ impl HttpServer {
             tracing::debug!(%error, "could not turn off Nagle's algorithm");
         }
         let service = ConnectionService::new(self.app.clone(), peer, Arc::clone(&open.activity));
+        let stream = DeadlineStream::new(stream, self.write_timeout);
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)

@@ -10,10 +10,14 @@ use crate::{ConnectionLimits, HttpServer, Listeners};
 
 /// Serves the routes on a port, with room for 16 connections, and 8 of each address.
 async fn serve(fixture: &Fixture) -> (String, tokio::task::JoinHandle<()>) {
+    serve_with(fixture, |server| server).await
+}
+
+async fn serve_with(fixture: &Fixture, change: fn(HttpServer) -> HttpServer) -> (String, tokio::task::JoinHandle<()>) {
     let main = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = main.local_addr().unwrap().to_string();
     let limits = ConnectionLimits::for_open_files(32);
-    let server = HttpServer::new(Listeners { main, twin: None }, fixture.app.clone(), limits);
+    let server = change(HttpServer::new(Listeners { main, twin: None }, fixture.app.clone(), limits));
     (address, tokio::spawn(async move { server.run().await }))
 }
 
@@ -85,6 +89,19 @@ async fn a_request_with_two_lengths_is_refused_and_closed() {
         assert!(answer.contains("\"ambiguous_length\""), "{answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "the rest is not a request: {answer}");
     }
+    server.abort();
+    fixture.stop().await;
+}
+
+/// Requests go on until the gateway closes the connection. Without a deadline, both sides wait for each other.
+#[tokio::test]
+async fn a_peer_that_reads_no_answer_is_closed() {
+    let fixture = Fixture::new().await;
+    let (address, server) = serve_with(&fixture, HttpServer::impatient).await;
+    let request = format!("GET /api/v1/docs HTTP/1.1\r\nHost: localhost:8080\r\nX-API-Key: {}\r\n\r\n", super::KEY);
+    let mut stream = send(&address, &request).await;
+    let closed = async { while stream.write_all(request.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, closed).await.expect("not closed");
     server.abort();
     fixture.stop().await;
 }
