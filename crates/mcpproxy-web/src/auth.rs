@@ -17,6 +17,7 @@ pub(crate) mod passkey;
 pub(crate) mod password;
 pub(crate) mod presence;
 pub(crate) mod records;
+pub(crate) mod sign_ins;
 pub(crate) mod slow_lane;
 pub(crate) mod totp;
 

@@ -123,6 +123,9 @@ problems! {
     TOO_MANY_TRIES = TOO_MANY_REQUESTS "too_many_tries"
         "too many failed attempts"
         hint "`Retry-After` says how many seconds to wait";
+    TOO_MANY_SIGN_INS = TOO_MANY_REQUESTS "too_many_sign_ins"
+        "too many sign-ins are under way"
+        hint "`Retry-After` says how many seconds to wait";
 
     // The thing the request is about.
     NOT_FOUND = NOT_FOUND "not_found"
@@ -218,11 +221,15 @@ impl Problem {
     }
 
     pub(crate) fn bad_query(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..Self::BAD_QUERY.message(message) }
+        Self::BAD_QUERY.message(message).hint(hint)
     }
 
     pub(crate) fn message(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Lists the factors that the user could use.

@@ -16,6 +16,7 @@ use crate::auth::cookie::{self, Transport};
 use crate::auth::passkey::Passkeys;
 use crate::auth::password::Passwords;
 use crate::auth::records;
+use crate::auth::sign_ins::SignIns;
 use crate::auth::slow_lane::SlowLane;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -34,6 +35,7 @@ pub(crate) struct AppState {
 /// Everything needed to authenticate users.
 pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
+    pub(crate) sign_ins: SignIns,
     /// For attempts to sign in from an address with many failures.
     pub(crate) slow_lane: SlowLane,
     pub(crate) passkeys: Option<Passkeys>,
@@ -45,6 +47,7 @@ impl AppState {
         let base_url = &web.facts.base_url;
         let auth = Authenticators {
             passwords: Passwords::default(),
+            sign_ins: SignIns::default(),
             slow_lane: SlowLane::default(),
             passkeys: Passkeys::at(base_url),
             transport: if base_url.starts_with("https://") { Transport::Tls } else { Transport::Plain },

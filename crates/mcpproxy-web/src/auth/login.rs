@@ -7,8 +7,8 @@ use crate::auth::identity::AppState;
 use crate::auth::records;
 use crate::peer::Peer;
 
-/// The answer to an attempt that finds the slow lane full.
-const LANE_WAIT_MS: i64 = 5_000;
+/// Wait before another attempt, if too many others are under way.
+const BUSY_WAIT_MS: i64 = 5_000;
 
 /// A new session and its user.
 pub(crate) struct LoggedIn {
@@ -35,13 +35,17 @@ pub(crate) enum PasswordCheck {
 pub(crate) enum LoginError {
     /// The name or the password is wrong. Telling which one would reveal the names.
     Wrong(Pace),
-    TooMany {
-        wait_ms: i64,
-    },
+    /// The name has too many failures.
+    TooMany { wait_ms: i64 },
+    /// Too many other attempts are under way, from the same address or in total.
+    Busy { wait_ms: i64 },
 }
 
 impl AppState {
     pub(crate) async fn log_in(&self, name: &str, password: String, peer: Peer) -> Result<LoginResult, StoreError> {
+        let Some(_place) = self.auth.sign_ins.enter(peer) else {
+            return Ok(LoginResult::Refused(LoginError::Busy { wait_ms: BUSY_WAIT_MS }));
+        };
         let attempt = Attempt::SignIn { name, address: peer.address() };
         let user = match self.check_password(attempt, password).await? {
             PasswordCheck::Right(user) => *user,
@@ -82,7 +86,7 @@ impl AppState {
                     // Entered before the attempt is counted: a user who stops waiting has made no mistake.
                     turn = self.auth.slow_lane.enter(Pace::Slow).await;
                     if turn.is_none() {
-                        return too_many(LANE_WAIT_MS);
+                        return Ok(PasswordCheck::Refused(LoginError::Busy { wait_ms: BUSY_WAIT_MS }));
                     }
                 }
                 Admission::Admitted(Pace::Normal | Pace::Slow) => {

@@ -92,7 +92,7 @@ impl AppState {
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
                 PresenceResult::Absent(PresenceError::WrongPassword)
             }
-            PasswordCheck::Refused(LoginError::TooMany { wait_ms }) => {
+            PasswordCheck::Refused(LoginError::TooMany { wait_ms } | LoginError::Busy { wait_ms }) => {
                 PresenceResult::Absent(PresenceError::TooMany { wait_ms })
             }
         })

@@ -1,8 +1,8 @@
 //! The REST endpoints for signing in and out, for interactive programs.
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use axum::{Extension, Json};
@@ -21,6 +21,9 @@ use crate::problem::Problem;
 use crate::verb::Verb;
 use crate::wire;
 
+/// Anyone may send this body, so many of them must fit into memory.
+const LOG_IN_MAX_BYTES: usize = 16 * 1024;
+
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         name: "log_in",
@@ -35,7 +38,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         description: "For interactive programs. Sets the session cookie. A session ends after 15 minutes without a request, and after 12 hours in any case.",
         answers: &[Answer::json::<wire::LoggedIn>(StatusCode::OK, "Signed in.")],
         errors: &[BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
-        handler: |method| on(method, log_in),
+        handler: |method| on(method, log_in).layer(DefaultBodyLimit::max(LOG_IN_MAX_BYTES)),
     },
     Endpoint {
         name: "log_out",
@@ -60,12 +63,16 @@ async fn log_in(
     peer: Peer,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let wire::LogIn { name, password } = read(&body?)?;
+    let body = body.map_err(|_| Problem::BODY_TOO_LARGE.hint("the limit for signing in is 16 KiB"))?;
+    let wire::LogIn { name, password } = read(&body)?;
     let logged_in = match app.log_in(&name, password, peer).await? {
         LoginResult::LoggedIn(logged_in) => logged_in,
         LoginResult::Refused(LoginError::Wrong(_)) => return Err(Problem::WRONG_LOGIN),
         LoginResult::Refused(LoginError::TooMany { wait_ms }) => {
             return Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms));
+        }
+        LoginResult::Refused(LoginError::Busy { wait_ms }) => {
+            return Err(Problem::TOO_MANY_SIGN_INS.retry_after_ms(wait_ms));
         }
     };
     if let Identity::User(before) = identity {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{Fixture, NOW_MS, text};
 use crate::auth::password::Passwords;
 use crate::auth::records;
+use crate::auth::sign_ins::OF_ONE_ADDRESS;
 
 async fn log_in(fixture: &Fixture, name: &str, password: &str) -> StatusCode {
     let body = json!({"name": name, "password": password}).to_string();
@@ -34,6 +35,30 @@ async fn many_invented_names_lock_nobody_out() {
     let failed = fixture.get("/api/v1/activity?type=auth&limit=500").await;
     let failed = failed["activities"].as_array().unwrap().iter().filter(|one| one["code"] == "login_failed").count();
     assert_eq!(failed, 30, "a flood does not fill the log");
+    fixture.stop().await;
+}
+
+/// A sign-in that gets no place is refused at once. The others wait for their turn.
+#[tokio::test]
+async fn one_address_cannot_start_many_sign_ins_at_once() {
+    let fixture = Fixture::new().await;
+    let attempt = async |n: usize| {
+        let body = json!({"name": format!("invented-{n}"), "password": "wrong"}).to_string();
+        let answer = fixture.request(Method::POST, "/api/v1/login", &[], body).await;
+        (answer.status().as_u16(), answer.headers().contains_key("retry-after"))
+    };
+    let answers = futures::future::join_all((0..OF_ONE_ADDRESS + 20).map(attempt)).await;
+    assert!(answers.iter().all(|answer| [(401, false), (429, true)].contains(answer)), "{answers:?}");
+    let waited = answers.iter().filter(|answer| answer.0 == 401).count();
+    assert!((OF_ONE_ADDRESS..answers.len()).contains(&waited), "{answers:?}");
+    fixture.stop().await;
+}
+
+/// Anyone can send a body to this path, so many of them must fit into memory.
+#[tokio::test]
+async fn the_body_of_a_sign_in_is_small() {
+    let fixture = Fixture::new().await;
+    assert_eq!(log_in(&fixture, "anna", &"x".repeat(20_000)).await, 413);
     fixture.stop().await;
 }
 

@@ -106,6 +106,12 @@ async fn log_in(
     let again = |status: StatusCode, error: &str| {
         page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
     };
+    let later = |reason: &str, wait_ms: i64| {
+        let error = format!("{reason} Wait {} and try again.", factor::waiting(wait_ms));
+        let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
+        response
+    };
     match app.log_in(name, form.or_empty("password").to_owned(), peer).await {
         Ok(LoginResult::LoggedIn(logged_in)) => {
             if let Identity::User(before) = &identity
@@ -118,12 +124,8 @@ async fn log_in(
         Ok(LoginResult::Refused(LoginError::Wrong(_))) => {
             again(StatusCode::UNAUTHORIZED, "The name or the password is wrong.")
         }
-        Ok(LoginResult::Refused(LoginError::TooMany { wait_ms })) => {
-            let error = format!("Too many failed attempts. Wait {} and try again.", factor::waiting(wait_ms));
-            let mut response = again(StatusCode::TOO_MANY_REQUESTS, &error);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms / 1000 + 1));
-            response
-        }
+        Ok(LoginResult::Refused(LoginError::TooMany { wait_ms })) => later("Too many failed attempts.", wait_ms),
+        Ok(LoginResult::Refused(LoginError::Busy { wait_ms })) => later("Too many sign-ins are under way.", wait_ms),
         Err(error) => unavailable(&error),
     }
 }
