@@ -8,7 +8,7 @@
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
-//! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside |
+//! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside; `….2` and so on of later ones |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
@@ -41,15 +41,41 @@ const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
 const DATABASE: &str = "mcpproxy.db";
 
-const OLD_SIGNING_KEY: &str = "signing.key.old";
+/// The names under which the key and the checkpoint of a damaged log are set aside: the first pair that is free. A key
+/// that is overwritten can never again prove what it signed.
+const SET_ASIDE: [(&str, &str); 9] = [
+    ("signing.key.old", "checkpoint.old.txt"),
+    ("signing.key.old.2", "checkpoint.old.2.txt"),
+    ("signing.key.old.3", "checkpoint.old.3.txt"),
+    ("signing.key.old.4", "checkpoint.old.4.txt"),
+    ("signing.key.old.5", "checkpoint.old.5.txt"),
+    ("signing.key.old.6", "checkpoint.old.6.txt"),
+    ("signing.key.old.7", "checkpoint.old.7.txt"),
+    ("signing.key.old.8", "checkpoint.old.8.txt"),
+    ("signing.key.old.9", "checkpoint.old.9.txt"),
+];
 
-pub(crate) const KEYS: [&str; 4] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, OLD_SIGNING_KEY];
+const KEYS: [&str; 3] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
+/// Returns the keys and tokens of the data folder, also those that were set aside.
+pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+    KEYS.into_iter().chain(SET_ASIDE.map(|(key, _)| key))
+}
+
 /// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
 pub(crate) fn own_secrets() -> impl Iterator<Item = &'static str> {
-    KEYS.into_iter().chain(DATABASES)
+    keys().chain(DATABASES)
+}
+
+/// Files of a damaged log that were moved out of the way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SetAside {
+    /// The text of the old checkpoint.
+    pub(crate) checkpoint: Option<String>,
+    /// The new names.
+    pub(crate) names: Vec<&'static str>,
 }
 
 /// The path of a data folder.
@@ -174,24 +200,28 @@ impl Home {
         Ok(key)
     }
 
-    /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin. Returns the old
-    /// checkpoint.
-    pub(crate) fn set_log_aside(&self) -> anyhow::Result<Option<String>> {
-        let old = match fs::read(self.checkpoint()) {
+    /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin.
+    pub(crate) fn set_log_aside(&self) -> anyhow::Result<SetAside> {
+        let checkpoint = match fs::read(self.checkpoint()) {
             Ok(note) => Some(String::from_utf8_lossy(&note).into_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 return Err(error).with_context(|| format!("could not read `{}`", self.checkpoint().display()));
             }
         };
+        let is_free = |name: &str| self.folder.join(name).symlink_metadata().is_err();
+        let free = SET_ASIDE.into_iter().find(|(key, checkpoint)| is_free(key) && is_free(checkpoint));
+        let (key, note) = free.ok_or_else(|| no_name_left(&self.folder))?;
+        let mut names = Vec::new();
         // The key first: with a checkpoint and without its key, a start is refused.
-        for (from, to) in [(self.signing_key(), OLD_SIGNING_KEY), (self.checkpoint(), "checkpoint.old.txt")] {
+        for (from, to) in [(self.signing_key(), key), (self.checkpoint(), note)] {
             match fs::rename(&from, self.folder.join(to)) {
+                Ok(()) => names.push(to),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                moved => moved.with_context(|| format!("could not rename `{}`", from.display()))?,
+                Err(error) => return Err(error).with_context(|| format!("could not rename `{}`", from.display())),
             }
         }
-        Ok(old)
+        Ok(SetAside { checkpoint, names })
     }
 
     /// Creates the key that signs the activity log.
@@ -225,6 +255,13 @@ impl Home {
     pub(crate) fn existing_agent_token(&self) -> anyhow::Result<String> {
         read_secret(&self.agent_token())?.ok_or_else(|| no_secret(&self.agent_token()).into())
     }
+}
+
+fn no_name_left(folder: &Path) -> Failure {
+    let message = format!("`{}` already keeps the files of {} damaged logs.", folder.display(), SET_ASIDE.len());
+    Failure::new(Exit::Failed, message).hint(
+        "move the files `signing.key.old*` and `checkpoint.old*.txt` to a safe place outside the data folder, then try again",
+    )
 }
 
 fn no_secret(path: &Path) -> Failure {
@@ -317,14 +354,24 @@ mod tests {
     #[test]
     fn a_damaged_log_is_set_aside() {
         let (_folder, home) = home();
-        assert_eq!(home.set_log_aside().unwrap(), None);
-        let old = home.new_signing_key().unwrap();
-        fs::write(home.checkpoint(), "note").unwrap();
-        assert_eq!(home.set_log_aside().unwrap().as_deref(), Some("note"));
-        assert!(home.existing_signing_key().unwrap().is_none() && !home.checkpoint().exists());
-        let aside = fs::read_to_string(home.folder().join(OLD_SIGNING_KEY)).unwrap();
-        assert_eq!(SigningKey::from_hex(&aside).unwrap().verifier(), old.verifier());
-        assert_ne!(home.new_signing_key().unwrap().verifier(), old.verifier());
+        assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
+        let mut old = Vec::new();
+        for (key, checkpoint) in SET_ASIDE {
+            old.push(home.new_signing_key().unwrap().verifier().clone());
+            fs::write(home.checkpoint(), key).unwrap();
+            let expected = SetAside { checkpoint: Some(key.to_owned()), names: vec![key, checkpoint] };
+            assert_eq!(home.set_log_aside().unwrap(), expected);
+            assert!(home.existing_signing_key().unwrap().is_none() && !home.checkpoint().exists());
+        }
+        let verifier = |name: &str| {
+            let aside = fs::read_to_string(home.folder().join(name)).unwrap();
+            SigningKey::from_hex(&aside).unwrap().verifier().clone()
+        };
+        assert_eq!(SET_ASIDE.map(|(key, _)| verifier(key)).as_slice(), old, "none is overwritten");
+        let newest = home.new_signing_key().unwrap();
+        let refused = home.set_log_aside().unwrap_err().to_string();
+        assert!(refused.ends_with("already keeps the files of 9 damaged logs."), "{refused}");
+        assert_eq!(home.existing_signing_key().unwrap().unwrap().verifier(), newest.verifier(), "nothing was moved");
     }
 
     #[test]

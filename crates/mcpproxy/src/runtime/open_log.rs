@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Accepted;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{Home, SetAside};
 use crate::terminal::output;
 use crate::terminal::time::now_ms;
 
@@ -62,7 +62,7 @@ async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::R
 
 /// Begins a new chain with a new key. Its first record says why.
 async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &StoreError) -> anyhow::Result<Ledger> {
-    let old_checkpoint = home.set_log_aside()?;
+    let SetAside { checkpoint: old_checkpoint, names } = home.set_log_aside()?;
     let ledger = start(home, store, settings, home.new_signing_key()?).await?;
     let record = NewRecord {
         code: Some(DAMAGE_ACCEPTED.to_owned()),
@@ -72,10 +72,11 @@ async fn begun_again(home: &Home, store: &Store, settings: &Settings, damage: &S
         ..NewRecord::blank(Kind::Settings, Status::Error, now_ms(), rand::random())
     };
     ledger.append(record, WaitFor::Disk).await?;
-    output::warn(&format!(
-        "Damage accepted: {damage}. A new chain begins with a new signing key. The old files are `signing.key.old` and \
-         `checkpoint.old.txt`."
-    ));
+    let old_files = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" The old files are `{}`.", names.join("` and `")),
+    };
+    output::warn(&format!("Damage accepted: {damage}. A new chain begins with a new signing key.{old_files}"));
     Ok(ledger)
 }
 

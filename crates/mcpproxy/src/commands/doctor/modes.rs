@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::home::{DATABASES, Home, KEYS};
+use crate::home::{DATABASES, Home, keys};
 use crate::operator_files::settings_file;
 
 /// Permissions of everybody but the owner.
@@ -27,7 +27,7 @@ pub(super) fn open_files(home: &Home) -> Vec<(String, u32)> {
         // Without secrets in it, others may read the settings, but never write them.
         (home.settings(), if has_secrets(home) { OTHERS } else { OTHERS_WRITE }),
     ];
-    refused.extend(KEYS.iter().chain(databases).map(|name| (folder.join(name), OTHERS)));
+    refused.extend(keys().chain(databases.iter().copied()).map(|name| (folder.join(name), OTHERS)));
     for name in FOLDERS {
         let mut found = Vec::new();
         collect(&folder.join(name), DEPTH_MAX, &mut found);
@@ -125,7 +125,13 @@ mod tests {
         for name in home::own_secrets() {
             make(name, 0o644);
         }
-        assert_eq!(open(), ["admin.key 644", "agent.token 644", "signing.key 644", "signing.key.old 644"]);
+        let expected: Vec<String> = home::keys().map(|name| format!("{name} 644")).collect();
+        assert_eq!(open(), expected);
+        assert_eq!(
+            open()[..5],
+            ["admin.key", "agent.token", "signing.key", "signing.key.old", "signing.key.old.2"]
+                .map(|name| format!("{name} 644"))
+        );
         fs::set_permissions(home.folder(), Permissions::from_mode(0o711)).unwrap();
         assert_eq!(open().len(), home::own_secrets().count());
         assert!(open().contains(&"mcpproxy.db-shm 644".to_owned()), "{:?}", open());
