@@ -1,4 +1,4 @@
-//! Changes of the operator's files that weaken contracts or policies, and wait for a user.
+//! Changes of the operator's files that weaken contracts, policies or settings, and wait for a user.
 
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_store::{Kind, NewRecord, Status};

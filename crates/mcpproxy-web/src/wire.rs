@@ -168,7 +168,7 @@ pub(crate) struct SettingsState {
     pub(crate) mistakes: Vec<FileMistake>,
     /// Settings that have no effect or need attention, such as keys of another client.
     pub(crate) warnings: Vec<String>,
-    /// Changes that wait for a user, because they weaken contracts or policies.
+    /// Changes that wait for a user, because they weaken contracts, policies or settings.
     pub(crate) held: Option<HeldChanges>,
 }
 
@@ -205,7 +205,7 @@ impl FileMistake {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ReloadedFiles {
     pub(crate) servers: Vec<Server>,
-    /// Changes that wait for a user, because they weaken contracts or policies.
+    /// Changes that wait for a user, because they weaken contracts, policies or settings.
     pub(crate) held: Option<HeldChanges>,
 }
 

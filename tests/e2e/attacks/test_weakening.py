@@ -82,7 +82,7 @@ def test_a_deleted_file_waits_for_a_user(gateway: Gateway) -> None:
     draft = {"to": ["kim@example.com"], "subject": "Hi", "body": "x"}
     assert code(gateway, "write", "create_draft", draft) == "policy_violation"
     assert "weakening_held" in gateway.run("status").stdout
-    until(lambda: "Not applied, because it weakens contracts or policies" in gateway.words(), SECONDS, "it is told")
+    until(lambda: "Not applied, because it weakens contracts, policies or settings" in gateway.words(), SECONDS, "it is told")
     found = lambda: [one for one in gateway.records("--type", "settings") if one["code"] == "weakening_held"]  # noqa: E731
     until(found, SECONDS, "it is recorded")
 

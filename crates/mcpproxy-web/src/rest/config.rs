@@ -25,11 +25,11 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
     parameters: &[],
     body: Some(Body::json::<wire::ApplyConfig>(r#"{"digest": "9f86d081884c7d65", "totp": "123456"}"#)),
     group: Group::Contracts,
-    summary: "Apply changes that weaken contracts or policies",
-    description: "A reload that removes or weakens contracts or policies waits for a user. `held` in the status lists the \
-                  changes. Send its `digest`, so that you apply what you have read and nothing else. Needs a user session, \
-                  and a fresh code if `held` says `needs_step_up`. Agents and the admin key cannot apply. A refused \
-                  attempt is recorded.",
+    summary: "Apply changes that weaken contracts, policies or settings",
+    description: "A reload that removes or weakens contracts, policies or settings waits for a user. `held` in the status \
+                  lists the changes. Send its `digest`, so that you apply what you have read and nothing else. Needs a \
+                  user session, and a fresh code if `held` says `needs_step_up`. Agents and the admin key cannot apply. A \
+                  refused attempt is recorded.",
     answers: &[Answer::json::<wire::AppliedConfig>(StatusCode::OK, "The changes are in force.")],
     errors: &[NOT_APPLIED, BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
     handler: |method| on(method, apply),

@@ -79,7 +79,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         group: Group::Servers,
         summary: "Reload settings, contracts and policies",
         description: "Reads the files again and answers when they are in force, instead of when the gateway notices the \
-                      change. Waits up to 30 seconds for new servers to connect. Changes that weaken contracts or policies \
+                      change. Waits up to 30 seconds for new servers to connect. Changes that weaken contracts, policies or settings \
                       may wait for a user: see `held`.",
         answers: &[Answer::json::<wire::ReloadedFiles>(StatusCode::OK, "The servers, after the reload.")],
         errors: &[BAD_SETTINGS],

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 /// Changes in one answer. The others are counted.
 const CHANGES_MAX: usize = 200;
 
-/// Changes that weaken contracts or policies. They are not in force until a user applies them, or until the gateway
+/// Changes that weaken contracts, policies or settings. They are not in force until a user applies them, or until the gateway
 /// restarts.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct HeldChanges {

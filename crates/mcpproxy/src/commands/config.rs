@@ -40,12 +40,12 @@ The command also checks contracts/ and policies/ in the same folder, as the gate
         #[arg(long)]
         fix: bool,
     },
-    /// Apply changes that weaken contracts or policies
+    /// Apply changes that weaken contracts, policies or settings
     #[command(after_help = "\
 Examples:
   mcpproxy config apply
 
-A reload that removes or weakens a contract or policy waits until a user confirms it. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.")]
+A reload that removes or weakens a contract or policy waits until a user confirms it. So does one that makes `contracts`, `intent_declaration` or `approvals.channels` in the settings more lenient. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.")]
     Apply,
     /// Print the JSON Schema of the settings file
     #[command(after_help = "\

@@ -98,7 +98,7 @@ fn words(event: &GatewayEvent) -> String {
             format!("✗ Settings not reloaded: {reason} The previous settings, contracts and policies remain active.")
         }
         GatewayEvent::Held(changes) => format!(
-            "! Not applied, because it weakens contracts or policies: {} Run `mcpproxy config apply` to confirm it.",
+            "! Not applied, because it weakens contracts, policies or settings: {} Run `mcpproxy config apply` to confirm it.",
             sentence(&line(changes))
         ),
         GatewayEvent::Quarantined { server, count, is_first, summary } => {
@@ -275,7 +275,7 @@ mod tests {
         let held = words(&GatewayEvent::Held("fx:a: riskLevel high → low".to_owned()));
         assert_eq!(
             held,
-            "! Not applied, because it weakens contracts or policies: fx:a: riskLevel high → low. Run `mcpproxy config \
+            "! Not applied, because it weakens contracts, policies or settings: fx:a: riskLevel high → low. Run `mcpproxy config \
              apply` to confirm it."
         );
         let quarantined = |count: usize, is_first: bool| {

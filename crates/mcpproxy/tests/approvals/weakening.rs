@@ -19,7 +19,7 @@ fn a_user_applies_what_weakens_a_contract() {
     folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: low\n");
     serving.wait("the line about the change", || {
         serving.has_said(
-            "! Not applied, because it weakens contracts or policies: demo:list_projects: riskLevel forbidden → low",
+            "! Not applied, because it weakens contracts, policies or settings: demo:list_projects: riskLevel forbidden → low",
         )
     });
     let refused = folder.run(&["config", "apply"]);

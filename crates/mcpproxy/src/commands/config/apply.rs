@@ -1,4 +1,4 @@
-//! `config apply`: lets a user confirm changes that weaken contracts or policies.
+//! `config apply`: lets a user confirm changes that weaken contracts, policies or settings.
 //!
 //! The user signs in as for an approval, at a terminal, so that an agent with a shell cannot confirm its own edit. The
 //! gateway applies exactly the files whose changes were shown: if they change meanwhile, it refuses.
@@ -20,11 +20,13 @@ pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
     let answer = Rest::connect(home)?.reload().await?;
     let Some(held) = held(&answer) else {
         let nothing = json!({"applied": []});
-        format.print(&nothing, || "Nothing waits. The newest contracts and policies are in force.\n".to_owned())?;
+        format.print(&nothing, || {
+            "Nothing waits. The newest contracts, policies and settings are in force.\n".to_owned()
+        })?;
         return Ok(Exit::Done);
     };
     let applied = confirm(home, held).await?;
-    format.print(&applied, || "Applied. The newest contracts and policies are in force.\n".to_owned())?;
+    format.print(&applied, || "Applied. The newest contracts, policies and settings are in force.\n".to_owned())?;
     Ok(Exit::Done)
 }
 
@@ -34,7 +36,7 @@ pub(in crate::commands) async fn confirm_own(home: &Home, answer: &Value) -> any
     let Some(held) = held(answer) else { return Ok(true) };
     if Terminal::of_user().is_none() {
         let command = home.command("mcpproxy", "config apply");
-        tell("Not applied, because it weakens contracts or policies:");
+        tell("Not applied, because it weakens contracts, policies or settings:");
         changes(held).iter().for_each(|change| tell(change));
         tell(&format!("To confirm, run `{command}` in a terminal."));
         return Ok(false);
@@ -51,8 +53,8 @@ fn held(answer: &Value) -> Option<&Value> {
 async fn confirm(home: &Home, held: &Value) -> anyhow::Result<Value> {
     let shown = changes(held).join("\n");
     let Some(terminal) = Terminal::of_user() else {
-        let message = "a user factor is required; changes that weaken contracts or policies cannot be confirmed \
-                       non-interactively";
+        let message = "a user factor is required; changes that weaken contracts, policies or settings cannot be \
+                       confirmed non-interactively";
         let hint = "run this command in a terminal, or restart the gateway";
         return Err(Failure::new(Exit::Refused, format!("{message}\n{shown}")).title(TITLE).hint(hint).into());
     };
@@ -64,7 +66,7 @@ async fn confirm(home: &Home, held: &Value) -> anyhow::Result<Value> {
         return Err(Failure::new(Exit::Refused, message).hint(hint).into());
     }
     let mut user = UserAtTerminal::at(terminal)?;
-    user.tell(&format!("These changes allow more than the contracts and policies in force:\n{shown}\n"))?;
+    user.tell(&format!("These changes allow more than what is in force:\n{shown}\n"))?;
     user.tell("Sign in to apply them. Press Ctrl-C to keep what is in force.")?;
     let session = user.sign_in(&Http::new(&running)?).await?;
     let applied = decide(&mut user, &session, held).await;
