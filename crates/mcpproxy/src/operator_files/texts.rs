@@ -31,6 +31,15 @@ impl OperatorTexts {
         self.all.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Returns the same files with these texts instead of, or beside, those of the same names.
+    pub(crate) fn with(&self, files: &[&(String, String)]) -> Self {
+        let is_replaced = |name: &str| files.iter().any(|(new, _)| new == name);
+        let kept = self.all.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+        let mut all: Texts = kept.chain(files.iter().map(|file| (*file).clone())).collect();
+        all.sort();
+        Self { all }
+    }
+
     /// Parses the files. Returns `None` if one is invalid, which can only be a file of an older version.
     pub(crate) fn parse(&self) -> Option<(Contracts, Policies)> {
         let of = |folder: &str| -> Texts {

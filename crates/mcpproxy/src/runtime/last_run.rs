@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcpproxy_core::Offered;
 use mcpproxy_core::review::weakening::{Rules, Weaker};
-use mcpproxy_gateway::{Gateway, ToolLists};
+use mcpproxy_gateway::{Files, Gateway, ToolLists};
 use mcpproxy_store::Store;
 use tokio::sync::watch;
 
@@ -25,6 +26,8 @@ use crate::terminal::output::{counted, counted_as, line, tell};
 
 /// Changes and files to print. More are counted.
 const TOLD_MAX: usize = 10;
+/// Comparisons to find out which files of a reload are stricter.
+const COMPARISONS_MAX: usize = 50;
 /// Time between two attempts to write to the store.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
@@ -81,10 +84,7 @@ fn compare(home: &Home, last: &OperatorTexts, now: &OperatorFiles, accepted: Acc
     // Servers connect later.
     let mut known = KnownTools::new(ToolLists::new(home.tools()));
     known.update(Vec::new(), &now.files.settings);
-    let weaker = last.parse().map(|(contracts, policies)| {
-        let old = Rules { contracts: Arc::new(contracts), policies: Arc::new(policies), ..new.clone() };
-        Weaker::between(&old, &new, &known.all())
-    });
+    let weaker = parsed(last, &now.files).map(|old| Weaker::between(&old, &new, &known.all()));
     // Files of an older version that cannot be read any more cannot be compared either.
     let is_weaker = weaker.as_ref().is_none_or(|weaker| !weaker.is_empty());
     if !gone.is_empty() && is_weaker && !accepted.removed {
@@ -122,6 +122,47 @@ fn some(lines: Vec<String>, more: &str) -> Vec<String> {
     shown.chain((rest > 0).then(|| format!("  … {}", counted(rest, more)))).collect()
 }
 
+/// Returns the files to remember while a part of `new` waits for a user: the `remembered` ones, with every new or changed
+/// file that makes nothing weaker. The rest of `new` is not in force as it is written.
+///
+/// Without this, the next start would not notice that a file is gone which was in force, only because another change
+/// waited at the time. If a file is stricter in one place and weaker in another, its old text stays: a start without the
+/// file is refused because of it.
+pub(super) fn stricter(
+    remembered: &OperatorTexts,
+    new: &OperatorTexts,
+    in_force: &Files,
+    tools: &[Arc<Offered>],
+) -> OperatorTexts {
+    let old = |file: &(String, String)| remembered.all().contains(file);
+    let changed: Vec<&(String, String)> = new.all().iter().filter(|file| !old(file)).collect();
+    let Some(mut before) = parsed(remembered, in_force) else { return remembered.clone() };
+    let mut kept = remembered.clone();
+    let mut add = |files: &[&(String, String)]| {
+        let with = kept.with(files);
+        // Two files with a contract for the same tool are invalid together. One of them is the old name of the other.
+        let Some(after) = parsed(&with, in_force) else { return false };
+        let is_stricter = Weaker::between(&before, &after, tools).is_empty();
+        if is_stricter {
+            (kept, before) = (with, after);
+        }
+        is_stricter
+    };
+    // One at a time finds more, but a comparison of many tools takes a while.
+    if !add(&changed) {
+        for files in changed.chunks(changed.len().div_ceil(COMPARISONS_MAX).max(1)) {
+            add(files);
+        }
+    }
+    kept
+}
+
+/// Parses files as rules with the settings in force. Returns `None` if one is invalid.
+fn parsed(texts: &OperatorTexts, in_force: &Files) -> Option<Rules> {
+    let (contracts, policies) = texts.parse()?;
+    Some(Rules { contracts: Arc::new(contracts), policies: Arc::new(policies), ..rules(in_force) })
+}
+
 /// Writes the newest files to the store until the sender is gone. A database that is away for a while must not delay
 /// a reload, so this is a task of its own.
 async fn remember(store: Store, owner: String, mut files: watch::Receiver<Arc<OperatorTexts>>) {
@@ -152,6 +193,34 @@ mod tests {
         }
         let read = crate::operator_files::read(&home.settings(), None).unwrap();
         (home, read, folder)
+    }
+
+    #[test]
+    fn stricter_files_are_remembered_while_others_wait() {
+        const WIPE: (&str, &str) = ("contracts/a.yaml", "tool: fx:wipe\nriskLevel: forbidden\n");
+        const LOW_WIPE: (&str, &str) = ("contracts/a.yaml", "tool: fx:wipe\nriskLevel: low\n");
+        const SEND: (&str, &str) = ("contracts/b.yaml", "tool: fx:send\nriskLevel: high\n");
+        const STRICT_SEND: (&str, &str) = ("contracts/b.yaml", "tool: fx:send\nriskLevel: critical\n");
+        const PAY: (&str, &str) = ("contracts/c.yaml", "tool: fx:pay\nriskLevel: forbidden\n");
+        let check = |last: &[(&str, &str)], now: &[(&str, &str)], expected: &[(&str, &str)]| {
+            let owned = |files: &[(&str, &str)]| {
+                files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect::<Vec<_>>()
+            };
+            let (_home, read, _folder) = read(now);
+            let kept = stricter(&OperatorTexts::remembered(owned(last)), &read.texts, &read.files, &[]);
+            assert_eq!(kept.all(), owned(expected), "{last:?} {now:?}");
+        };
+        check(&[WIPE], &[LOW_WIPE, PAY], &[WIPE, PAY]);
+        check(&[WIPE, SEND], &[LOW_WIPE, STRICT_SEND], &[WIPE, STRICT_SEND]);
+        check(&[WIPE], &[PAY], &[WIPE, PAY]);
+        check(&[WIPE], &[LOW_WIPE], &[WIPE]);
+        // Renamed and weaker, so the new name comes later.
+        check(&[WIPE], &[("contracts/d.yaml", LOW_WIPE.1), PAY], &[WIPE, PAY]);
+        check(
+            &[("contracts/a.yaml", "of: [an older version")],
+            &[PAY],
+            &[("contracts/a.yaml", "of: [an older version")],
+        );
     }
 
     #[test]

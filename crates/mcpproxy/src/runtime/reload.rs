@@ -35,6 +35,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
+use super::last_run::stricter;
 use super::weigh::{KnownTools, Weighed, weigh};
 use crate::exit::{Exit, Failure};
 use crate::operator_files::settings_file::warning_lines;
@@ -74,7 +75,7 @@ pub(crate) struct WatchedFiles {
     pub(crate) wanted: Option<Arc<Wanted>>,
     /// Annotations and contracts from the servers themselves. The operator's contracts can weaken these too.
     pub(crate) known: KnownTools,
-    /// Gets the texts of files that are active as a whole, for the comparison at the next start.
+    /// Gets the texts of files that are active, for the comparison at the next start.
     pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,
     pub(crate) gateway: Gateway,
     pub(crate) guard: Guard,
@@ -261,13 +262,16 @@ impl WatchedFiles {
         let wanted = self.with_old(files);
         let digest = texts.digest(&wanted.settings);
         self.known.update(self.gateway.offered(), &wanted.settings);
-        let weighed = weigh(&self.current, &wanted, digest.clone(), &self.known.all());
+        let tools = self.known.all();
+        let weighed = weigh(&self.current, &wanted, digest.clone(), &tools);
         let Weighed { files, held } = weighed.map_err(|error| Failure::new(Exit::BadSettings, error.to_string()))?;
         self.referenced = referenced;
         let texts = Arc::new(texts);
-        if held.is_none() {
-            self.remember_texts(Arc::clone(&texts));
-        }
+        let remembered = Arc::clone(&self.remember.borrow());
+        self.remember_texts(match held {
+            None => Arc::clone(&texts),
+            Some(_) => Arc::new(stricter(&remembered, &texts, &files, &tools)),
+        });
         self.wanted = held.is_some().then(|| Arc::new(Wanted { files: wanted, texts, digest }));
         self.gateway.hold(held);
         Ok(self.with_old(files))
@@ -382,6 +386,12 @@ mod tests {
         assert_eq!(risk(&files, "demo:c"), Some(RiskLevel::High), "a new contract applies at once");
         let held = runtime.gateway.held().unwrap();
         assert_eq!(held.weaker.contracts.len(), 2, "{:?}", held.weaker.lines());
+        // A stricter file is in force although the other one waits, so the next start must miss it if it is gone.
+        std::fs::write(contracts.join("b.yaml"), "tool: demo:d\nriskLevel: forbidden\n").unwrap();
+        files.reload(Trigger::Request);
+        let remembered = Arc::clone(&files.remember.borrow());
+        assert_eq!(remembered.names().collect::<Vec<_>>(), ["contracts/a.yaml", "contracts/b.yaml"]);
+        assert_eq!(remembered.all()[0].1, WHOLE);
         // The whole file again: nothing waits any more, but the contract of `demo:c` is gone now, which waits in turn.
         write(WHOLE);
         files.reload(Trigger::Request);
