@@ -37,6 +37,7 @@ mod in_progress;
 mod kept_answers;
 mod message;
 mod offload;
+mod own_file;
 mod pace;
 mod protocol;
 mod record;

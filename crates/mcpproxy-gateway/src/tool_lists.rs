@@ -3,13 +3,15 @@
 //! Commands that work without a gateway read them: a replay of recorded calls, and tests of contracts. The gateway
 //! compares a new list with the stored one, so it notices changes that happened while it did not run.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::{Offer, Offered, ServerName, json};
 use serde_json::value::RawValue;
+
+use crate::own_file;
 
 /// Longer files are ignored. The limits on a list of tools keep it far shorter.
 const FILE_MAX_BYTES: u64 = 256 * 1024 * 1024;
@@ -29,7 +31,7 @@ impl ToolLists {
     /// is treated like a missing one, because the next connection replaces it.
     pub fn load(&self, server: &ServerName) -> Option<Offer> {
         let mut bytes = Vec::new();
-        let file = File::open(self.file(server)).ok()?;
+        let file = own_file::read(&self.file(server)).ok()?;
         file.take(FILE_MAX_BYTES).read_to_end(&mut bytes).ok()?;
         let text = json::read_server(&bytes).ok()?;
         let tools: Vec<&RawValue> = serde_json::from_str(text).ok()?;
@@ -41,7 +43,7 @@ impl ToolLists {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = self.file(server);
         let fresh = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        let mut file = own_file::create(&fresh)?;
         let tools: Vec<&str> = offer.tools().map(|tool| tool.json.as_str()).collect();
         file.write_all(format!("[{}]\n", tools.join(",\n")).as_bytes())?;
         drop(file);
@@ -71,5 +73,20 @@ mod tests {
         assert!(read.tools().eq(offer.tools()));
         fs::write(folder.path().join("tools/fx.json"), "[{").unwrap();
         assert!(lists.load(&server).is_none(), "a broken file counts as none");
+    }
+
+    #[test]
+    fn a_list_does_not_follow_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (lists, server) = (ToolLists::new(folder.path()), ServerName::parse("fx").unwrap());
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "[]").unwrap();
+        for name in ["fx.json", "fx.new"] {
+            std::os::unix::fs::symlink(&precious, folder.path().join(name)).unwrap();
+        }
+        assert!(lists.load(&server).is_none());
+        let offer = Offer::new([Offered::parse(&server, r#"{"name":"a","inputSchema":{}}"#)]).0;
+        assert!(lists.save(&server, &offer).is_err());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "[]");
     }
 }

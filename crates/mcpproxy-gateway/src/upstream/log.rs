@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use mcpproxy_core::{ServerName, Untrusted};
-use rustix::fs::OFlags;
+
+use crate::own_file;
 
 /// Prefix of the gateway's own lines.
 const REMARK: &str = "[mcpproxy] ";
@@ -107,10 +108,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
-    // A link could lead lines of a server to any file of the owner. A pipe would block until something reads it.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("not a regular file")) }
+    own_file::open(path, OpenOptions::new().create(true).append(true))
 }
 
 #[cfg(test)]

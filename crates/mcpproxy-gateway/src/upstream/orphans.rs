@@ -5,15 +5,17 @@
 //! an unrelated one.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::log::create_folder;
+use crate::own_file;
 
 const EXTENSION: &str = "pid";
+/// Longer than any of these files.
+const NOTE_MAX_BYTES: u64 = 4096;
 
 /// The file that identifies a running server process. Dropping it removes the file.
 pub(crate) struct Note {
@@ -35,8 +37,7 @@ impl Note {
         let path = log.with_extension(format!("{pid}.{EXTENSION}"));
         let text = format!("{} {} {} {} {}\n", boot()?, own.pid, own.started, leader.pid, leader.started);
         create_folder(log.parent()?).ok()?;
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&path).ok()?;
+        let mut file = own_file::create(&path).ok()?;
         file.write_all(text.as_bytes()).ok()?;
         Some(Self { path })
     }
@@ -56,7 +57,7 @@ pub(crate) fn sweep(folder: &Path) -> usize {
 }
 
 fn sweep_one(path: &Path) -> bool {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = read(path).unwrap_or_default();
     let Some((noted_boot, gateway, leader)) = parse(&text) else { return remove(path) };
     // After a reboot the process ids mean nothing.
     if Some(noted_boot) != boot().as_deref() {
@@ -72,6 +73,12 @@ fn sweep_one(path: &Path) -> bool {
         is_ours && Pid::from_raw(leader.pid).is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok());
     remove(path);
     was_ended
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    own_file::read(path)?.take(NOTE_MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn remove(path: &Path) -> bool {
@@ -117,6 +124,27 @@ mod tests {
         let text = format!("{} {} {} {} {}", boot().unwrap(), gateway.pid, gateway.started, leader.pid, leader.started);
         fs::write(&path, text).unwrap();
         path
+    }
+
+    #[test]
+    fn a_note_does_not_follow_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, pid) = (folder.path().join("fx.log"), std::process::id());
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "mine").unwrap();
+        std::os::unix::fs::symlink(&precious, log.with_extension(format!("{pid}.pid"))).unwrap();
+        assert!(Note::write(&log, pid).is_none());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+
+        // A note elsewhere that names a process of ours, and a link to it.
+        let (elsewhere, mut child) = (tempfile::tempdir().unwrap(), sleeper());
+        let leader = Identity::of(i32::try_from(child.id()).unwrap()).unwrap();
+        let note = leave_note(elsewhere.path(), Identity { started: 1, ..leader }, leader);
+        std::os::unix::fs::symlink(&note, folder.path().join("linked.pid")).unwrap();
+        assert_eq!(sweep(folder.path()), 0);
+        assert!(child.try_wait().unwrap().is_none() && note.exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
@@ -62,7 +64,7 @@ impl Copies {
 
 fn copy(paths: &CopyPaths, note: &str) -> io::Result<()> {
     if let Some(all) = &paths.all {
-        let mut file = OpenOptions::new().create(true).append(true).open(all)?;
+        let mut file = open(all, OpenOptions::new().create(true).append(true))?;
         file.write_all(format!("{note}\n").as_bytes())?;
         file.sync_data()?;
     }
@@ -72,12 +74,42 @@ fn copy(paths: &CopyPaths, note: &str) -> io::Result<()> {
     }
 }
 
+/// Opens a file without following a symbolic link, which could lead to any other file of the owner. A pipe that nothing
+/// reads is an error, and does not block.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    options.custom_flags(flags).open(path)
+}
+
 /// Replaces the file atomically: a reader sees the old content or the new, also after a power failure.
 fn replace(path: &Path, note: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
-    let mut file = File::create(&fresh)?;
+    let mut file = open(fresh.as_ref(), OpenOptions::new().create(true).write(true).truncate(true))?;
     file.write_all(note.as_bytes())?;
     file.sync_data()?;
     fs::rename(&fresh, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_do_not_follow_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, newest) = (folder.path().join("precious"), folder.path().join("checkpoint.txt"));
+        fs::write(&precious, "mine").unwrap();
+        let check = |link: &str, paths: CopyPaths| {
+            let link = folder.path().join(link);
+            std::os::unix::fs::symlink(&precious, &link).unwrap();
+            assert!(copy(&paths, "note").is_err(), "{paths:?}");
+            assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
+            fs::remove_file(&link).unwrap();
+            copy(&paths, "note").unwrap();
+        };
+        check("checkpoint.txt.new", CopyPaths { newest: Some(newest.clone()), all: None });
+        check("all.txt", CopyPaths { newest: None, all: Some(folder.path().join("all.txt")) });
+        assert_eq!(fs::read_to_string(&newest).unwrap(), "note");
+    }
 }
