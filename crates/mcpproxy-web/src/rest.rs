@@ -9,6 +9,7 @@ mod docs;
 pub(crate) mod endpoint;
 mod events;
 mod export;
+mod filters;
 mod login;
 pub(crate) mod openapi;
 pub(crate) mod parameters;

@@ -12,10 +12,8 @@ use mcpproxy_store::RecordId;
 use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
-use super::parameters::{
-    AGENT, CATEGORY, CURSOR, DRY_RUN, FROM, INTENT_TYPE, LIMIT, Parameter, Q, QueryValues, REPLAYED, RISK, SENSITIVITY,
-    SERVER, SINCE, STATUS, TO, TOOL, TYPE, UNTIL,
-};
+use super::filters::with_filters;
+use super::parameters::{CURSOR, FROM, LIMIT, Parameter, QueryValues, SINCE, TO, UNTIL};
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -28,26 +26,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/activity",
         access: Access::Operator,
         decides: false,
-        parameters: &[
-            INTENT_TYPE,
-            TYPE,
-            STATUS,
-            SERVER,
-            TOOL,
-            AGENT,
-            RISK,
-            SENSITIVITY,
-            CATEGORY,
-            DRY_RUN,
-            REPLAYED,
-            SINCE,
-            UNTIL,
-            FROM,
-            TO,
-            Q,
-            LIMIT,
-            CURSOR,
-        ],
+        parameters: with_filters!([], [SINCE, UNTIL, FROM, TO, LIMIT, CURSOR]),
         body: None,
         group: Group::Activity,
         summary: "List records, newest first",

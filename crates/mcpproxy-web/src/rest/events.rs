@@ -17,10 +17,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
 use super::export::one_line;
-use super::parameters::{
-    self, AFTER, AGENT, CATEGORY, DRY_RUN, INTENT_TYPE, Q, QueryValues, REPLAYED, RISK, SENSITIVITY, SERVER, STATUS,
-    TOOL, TYPE,
-};
+use super::filters::with_filters;
+use super::parameters::{self, AFTER, QueryValues};
 use crate::auth::access::Access;
 use crate::auth::identity::Identity;
 use crate::problem::Problem;
@@ -33,21 +31,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
     path: "/api/v1/events",
     access: Access::Operator,
     decides: false,
-    parameters: &[
-        AFTER,
-        INTENT_TYPE,
-        TYPE,
-        STATUS,
-        SERVER,
-        TOOL,
-        AGENT,
-        RISK,
-        SENSITIVITY,
-        CATEGORY,
-        DRY_RUN,
-        REPLAYED,
-        Q,
-    ],
+    parameters: with_filters!([AFTER], []),
     body: None,
     group: Group::Activity,
     summary: "Stream records as they are written",

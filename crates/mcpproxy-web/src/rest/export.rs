@@ -14,10 +14,8 @@ use mcpproxy_store::{Cursor, Filter, LIMIT_MAX, Record, RecordId, StoreError, Wh
 use serde::Serialize;
 
 use super::endpoint::{Answer, Endpoint, Group, LOG_UNREADABLE};
-use super::parameters::{
-    AGENT, CATEGORY, DRY_RUN, FROM, INTENT_TYPE, Parameter, Q, QueryValues, REPLAYED, RISK, SENSITIVITY, SERVER, SINCE,
-    STATUS, TO, TOOL, TYPE, UNTIL, ValueType, optional,
-};
+use super::filters::with_filters;
+use super::parameters::{FROM, Parameter, QueryValues, SINCE, TO, UNTIL, ValueType, optional};
 use crate::auth::access::Access;
 use crate::problem::Problem;
 use crate::verb::Verb;
@@ -30,26 +28,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
     path: "/api/v1/activity/export",
     access: Access::Operator,
     decides: false,
-    parameters: &[
-        FORMAT,
-        PAYLOADS,
-        Parameter { example: None, ..INTENT_TYPE },
-        TYPE,
-        STATUS,
-        SERVER,
-        TOOL,
-        AGENT,
-        RISK,
-        SENSITIVITY,
-        CATEGORY,
-        DRY_RUN,
-        REPLAYED,
-        Parameter { example: Some("7d"), ..SINCE },
-        UNTIL,
-        FROM,
-        TO,
-        Q,
-    ],
+    parameters: with_filters!([FORMAT, PAYLOADS], [Parameter { example: Some("7d"), ..SINCE }, UNTIL, FROM, TO]),
     body: None,
     group: Group::Activity,
     summary: "Export records",
