@@ -9,6 +9,7 @@ mod endpoint_mode;
 mod in_flight;
 mod listeners;
 mod parked;
+mod patience;
 mod rejected_tokens;
 mod session;
 mod tokens;

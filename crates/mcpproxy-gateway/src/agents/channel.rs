@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -98,10 +98,9 @@ pub(crate) enum LogLevel {
     Emergency,
 }
 
-/// Messages that wait for a slow agent, and the time that its server then waits for it. Other agents use the same
-/// server, so after that the slow agent misses messages.
+/// Messages that wait for a slow agent. Then its server waits for a while (`patience.rs`), and after that the agent
+/// misses messages.
 const EVENTS_WAITING: usize = 64;
-const PATIENCE: Duration = Duration::from_millis(500);
 /// Longest wait for an agent's answer to a server request.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
 
@@ -195,10 +194,10 @@ impl AgentChannel {
         let unsent = match self.events.try_send(Box::new(Event::Notify(notification))) {
             Ok(()) => return self.progress.is_deaf.store(false, Ordering::Relaxed),
             Err(TrySendError::Full(_)) if self.progress.is_deaf.load(Ordering::Relaxed) => return,
-            Err(TrySendError::Full(event)) => match tokio::time::timeout(PATIENCE, self.events.send(event)).await {
-                Ok(Ok(())) => return,
-                Ok(Err(mpsc::error::SendError(event))) => event,
-                Err(_) => return self.progress.is_deaf.store(true, Ordering::Relaxed),
+            Err(TrySendError::Full(event)) => match self.send_in_time(event).await {
+                Some(Ok(())) => return,
+                Some(Err(mpsc::error::SendError(event))) => event,
+                None => return self.progress.is_deaf.store(true, Ordering::Relaxed),
             },
             Err(TrySendError::Closed(event)) => event,
         };
@@ -206,6 +205,18 @@ impl AgentChannel {
         if let (Event::Notify(text), Some(later)) = (*unsent, &self.later) {
             let _missed_or_gone = later.try_send(text);
         }
+    }
+
+    /// Waits until the queue has room, for as long as the server has patience with the agent. Returns `None` after that.
+    async fn send_in_time(&self, event: Box<Event>) -> Option<Result<(), mpsc::error::SendError<Box<Event>>>> {
+        let (patience, began) = (self.usage.patience(), Instant::now());
+        let allowed = patience.take(began);
+        if allowed.is_zero() {
+            return None;
+        }
+        let sent = tokio::time::timeout(allowed, self.events.send(event)).await.ok();
+        patience.give_back(allowed.saturating_sub(began.elapsed()));
+        sent
     }
 
     /// Sends a server's request to the agent. The server's timeout pauses until the answer.
@@ -272,5 +283,30 @@ mod tests {
         assert!(channel.is_asking());
         drop(asking);
         assert!(!channel.is_asking());
+    }
+
+    /// A server is shared. An agent that reads a message now and then must not hold it up for every single one.
+    #[tokio::test]
+    async fn a_slow_agent_delays_its_server_for_a_second_in_all() {
+        let agent = Arc::new(Agent { name: "anna".to_owned(), scope: Scope::everything() });
+        let usage = Usages::default().of("anna");
+        let (channel, mut events) = AgentChannel::new(None, None, "{}".into(), (agent, Arc::clone(&usage)), None);
+        let notify = || Box::pin(channel.notify("{}".to_owned()));
+        for _ in 0..EVENTS_WAITING {
+            assert!(notify().now_or_never().is_some());
+        }
+        let mut waiting = notify();
+        assert!(waiting.as_mut().now_or_never().is_none(), "a burst waits for room");
+        events.recv().await.unwrap();
+        waiting.await;
+        // Nothing comes back before this time.
+        let later = Instant::now() + Duration::from_secs(3600);
+        while !usage.patience().take(later).is_zero() {}
+        assert!(notify().now_or_never().is_some(), "nothing waits any more");
+        let mut received = 0;
+        while events.try_recv().is_ok() {
+            received += 1;
+        }
+        assert_eq!(received, EVENTS_WAITING, "the last one was dropped");
     }
 }

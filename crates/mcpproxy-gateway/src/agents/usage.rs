@@ -11,11 +11,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use mcpproxy_core::ErrorCode;
 use serde_json::json;
 
 use super::budget::{Budget, Charge};
+use super::patience::Patience;
 use crate::message::{AGENT_LIMIT, RpcError};
 
 /// Requests that one agent may have open, over all connections.
@@ -53,6 +55,7 @@ pub(crate) struct Usage {
     requests: AtomicUsize,
     streams: AtomicUsize,
     subscriptions: Mutex<Subscriptions>,
+    patience: Patience,
 }
 
 #[derive(Default)]
@@ -133,6 +136,7 @@ impl Usages {
             requests: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             subscriptions: Mutex::default(),
+            patience: Patience::new(Instant::now()),
         });
         table.next_key += 1;
         table.agents.insert(agent.to_owned(), Arc::clone(&usage));
@@ -147,6 +151,11 @@ impl Usage {
 
     pub(crate) fn key(&self) -> AgentKey {
         self.key
+    }
+
+    /// Returns the time that servers still wait for this agent to read.
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     pub(crate) fn begin_request(self: &Arc<Self>) -> Result<InUse, OverLimit> {
