@@ -216,11 +216,11 @@ def test_a_misconfigured_server_cannot_be_restarted_and_says_why(tmp_path: Path)
         refused = gateway.run("servers", "restart", "bad")
         assert refused.returncode == 1, refused
         assert "bad cannot start, because its settings have a mistake: line " in refused.stderr, refused.stderr
-        assert "mcpproxy config check" in refused.stderr
+        assert "config check" in refused.stderr
         disabled = gateway.run("servers", "restart", "off")
-        assert disabled.returncode == 1 and "mcpproxy servers enable" in disabled.stderr, disabled.stderr
+        assert disabled.returncode == 1 and "servers enable" in disabled.stderr, disabled.stderr
         called = gateway.run("call", "tool-read", "bad:anything")
-        assert "mcpproxy config check" in called.stderr, called.stderr
+        assert "config check" in called.stderr, called.stderr
         assert gateway.run("servers", "restart", "demo").returncode == 0
 
 

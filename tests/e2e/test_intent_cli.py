@@ -79,7 +79,7 @@ def test_a_refusal_names_the_right_command(houses: Callable[[str], House], used:
     done = house.gateway.run("call", f"tool-{used}", f"hints:{tool}", "--args", args)
     assert done.returncode == 3 and done.stdout == ""
     (hint,) = [line.removeprefix("hint: ") for line in done.stderr.splitlines() if line.startswith("hint: ")]
-    assert hint == f"mcpproxy call tool-{right} hints:{tool} --args '{{\"who\": \"it'\\''s me\"}}'"
+    assert hint == f"mcpproxy --home {house.gateway.home} call tool-{right} hints:{tool} --args '{{\"who\": \"it'\\''s me\"}}'"
     environment = {**house.gateway.environment(), "MCPPROXY_HOME": str(house.gateway.home)}
     run = hint.replace("mcpproxy", peers.MCPPROXY, 1)
     again = subprocess.run(["sh", "-c", run], env=environment, capture_output=True, text=True, timeout=60)

@@ -1,7 +1,7 @@
 //! The command line: one module for each command.
 //!
 //! `Cli` is what clap parses. Every command is a module here that owns its arguments, its help text and its `run`
-//! function. The match in [`run`] is exhaustive, so a command without a `run` does not compile.
+//! function. The match in [`run_command`] is exhaustive, so a command without a `run` does not compile.
 
 mod activity;
 mod approvals;
@@ -27,11 +27,12 @@ mod token;
 mod tools;
 pub(crate) mod usage;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::Format;
 
@@ -116,26 +117,60 @@ enum Command {
 
 /// Runs the command that the arguments name, or `serve` if they name none.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
-    let format = cli.global.output;
     let home = Home::resolve(cli.global.home)?;
-    match cli.command.unwrap_or(Command::Serve(serve::Serve::default())) {
-        Command::Serve(serve) => serve::run(&home, &serve).await,
-        Command::Stdio(_) => stdio::run(&home).await,
-        Command::Connect(connect) => connect::run(&home, format, connect).await,
-        Command::Call(command) => call::run(&home, format, command).await,
-        Command::Tools(command) => tools::run(&home, format, command).await,
-        Command::Servers(command) => servers::run(&home, format, command).await,
-        Command::Import(import) => import::run(&home, format, import).await,
-        Command::Lock(args) => lock::run(&home, format, &args).await,
-        Command::Token(command) => token::run(&home, format, command).await,
-        Command::Activity(command) => activity::run(&home, format, command).await,
-        Command::Approvals(command) => approvals::run(&home, format, command).await,
-        Command::Contract(command) => contract::run(&home, format, command).await,
-        Command::Policy(command) => policy::run(&home, format, command).await,
-        Command::Status(_) => status::run(&home, format).await,
-        Command::Doctor(doctor) => doctor::run(&home, format, &doctor).await,
-        Command::Open(open) => open::run(&home, format, &open).await,
-        Command::Config(command) => config::run(&home, format, &command).await,
+    let command = cli.command.unwrap_or(Command::Serve(serve::Serve::default()));
+    run_command(&home, cli.global.output, command).await.map_err(|mut error| {
+        if let Some(failure) = error.downcast_mut::<Failure>() {
+            failure.change_hint(|hint| with_home(hint, &home));
+        }
+        error
+    })
+}
+
+/// Adds the `--home` of these arguments to every command in a hint about them.
+pub(crate) fn with_given_home(hint: &str, args: &[String]) -> String {
+    let given = names::given_home(args.iter().map(OsString::from)).and_then(|folder| Home::resolve(Some(folder)).ok());
+    match given.filter(|_| !hint.contains("--home")) {
+        Some(home) => with_home(hint, &home),
+        None => hint.to_owned(),
+    }
+}
+
+/// Adds `--home` to every command in a hint, if the data folder needs it. Hints are there to be copied, and most are
+/// written where the data folder is not known.
+fn with_home(hint: &str, home: &Home) -> String {
+    let commands = Cli::command();
+    let mut parts = hint.split("mcpproxy ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let word = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap_or_default();
+        match commands.find_subcommand(word) {
+            Some(_) => text.push_str(&home.command("mcpproxy", rest)),
+            None => text.extend(["mcpproxy ", rest]),
+        }
+    }
+    text
+}
+
+async fn run_command(home: &Home, format: Format, command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Serve(serve) => serve::run(home, &serve).await,
+        Command::Stdio(_) => stdio::run(home).await,
+        Command::Connect(connect) => connect::run(home, format, connect).await,
+        Command::Call(command) => call::run(home, format, command).await,
+        Command::Tools(command) => tools::run(home, format, command).await,
+        Command::Servers(command) => servers::run(home, format, command).await,
+        Command::Import(import) => import::run(home, format, import).await,
+        Command::Lock(args) => lock::run(home, format, &args).await,
+        Command::Token(command) => token::run(home, format, command).await,
+        Command::Activity(command) => activity::run(home, format, command).await,
+        Command::Approvals(command) => approvals::run(home, format, command).await,
+        Command::Contract(command) => contract::run(home, format, command).await,
+        Command::Policy(command) => policy::run(home, format, command).await,
+        Command::Status(_) => status::run(home, format).await,
+        Command::Doctor(doctor) => doctor::run(home, format, &doctor).await,
+        Command::Open(open) => open::run(home, format, &open).await,
+        Command::Config(command) => config::run(home, format, &command).await,
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(format, &man),
         Command::DemoServer(server) => demo_server::run(&server).await,
@@ -146,7 +181,33 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
 mod tests {
     use clap::{Command, CommandFactory as _};
 
-    use super::Cli;
+    use super::{Cli, Home, with_given_home, with_home};
+
+    #[test]
+    fn commands_in_hints_name_the_data_folder() {
+        let (default, other) = (Home::resolve(None).unwrap(), Home::resolve(Some("/my data".into())).unwrap());
+        let check = |hint: &str, expected: &str| {
+            assert_eq!(with_home(hint, &default), hint);
+            assert_eq!(with_home(hint, &other), expected);
+        };
+        check("start it: mcpproxy serve", "start it: mcpproxy --home '/my data' serve");
+        check(
+            "run `mcpproxy servers list`, then `mcpproxy config check --fix`",
+            "run `mcpproxy --home '/my data' servers list`, then `mcpproxy --home '/my data' config check --fix`",
+        );
+        // These are complete, or no commands.
+        for same in
+            ["`mcpproxy --home /x serve`", "mcpproxy cannot edit it", "mcpproxy served it", "see `mcpproxy help`", ""]
+        {
+            check(same, same);
+        }
+        let given =
+            |hint: &str, args: &str| with_given_home(hint, &args.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(given("use `mcpproxy serve`", "--home /d start"), "use `mcpproxy --home /d serve`");
+        assert_eq!(given("use `mcpproxy serve`", "start --home=/d"), "use `mcpproxy --home /d serve`");
+        assert_eq!(given("use `mcpproxy serve`", "start"), "use `mcpproxy serve`");
+        assert_eq!(given("use `mcpproxy serve --home /d`", "start --home /d"), "use `mcpproxy serve --home /d`");
+    }
 
     /// A terminal of 80 columns shows every example on one line, and wraps paragraphs by itself.
     #[test]

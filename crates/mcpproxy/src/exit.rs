@@ -84,6 +84,11 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Replaces the hint, if there is one.
+    pub(crate) fn change_hint(&mut self, change: impl FnOnce(&str) -> String) {
+        self.hint = self.hint.take().map(|hint| change(&hint));
+    }
 }
 
 impl fmt::Display for Failure {

@@ -66,7 +66,8 @@ fn parse() -> Result<Cli, Exit> {
         Err(error) => error,
     };
     let words = words.unwrap_or_default();
-    if let Some(advice) = usage::advice(error.kind(), &words) {
+    if let Some(mut advice) = usage::advice(error.kind(), &words) {
+        advice.change_hint(|hint| commands::with_given_home(hint, &words));
         let (exit, text) = exit::report(&Err(advice.into()));
         terminal::output::tell_error(&text.unwrap_or_default());
         return Err(exit);

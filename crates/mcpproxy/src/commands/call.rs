@@ -233,7 +233,7 @@ const MESSAGES_WAITING: usize = 16;
 /// Sends the request and waits for the answer. Returns `None` if the user cancels.
 async fn send(home: &Home, tool: &ToolName, request: String) -> anyhow::Result<Option<Envelope>> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
-    let mut progress = Progress::new(&running, &tool.to_string());
+    let mut progress = Progress::new(home, &running, &tool.to_string());
     let mut end = EndSignal::listen()?;
     let (tell, mut told) = mpsc::channel(MESSAGES_WAITING);
     let exchange = exchange(home, &running, request, tell);

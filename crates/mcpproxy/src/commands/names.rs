@@ -196,6 +196,12 @@ fn home() -> Option<Home> {
 
 /// Finds `--home` in a command line that is still being typed, or else in the environment.
 pub(crate) fn home_in(args: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
+    let in_environment = || std::env::var_os("MCPPROXY_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    given_home(args).or_else(in_environment)
+}
+
+/// Finds `--home` in a command line.
+pub(super) fn given_home(args: impl IntoIterator<Item = OsString>) -> Option<PathBuf> {
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         if arg == "--home" {
@@ -205,7 +211,7 @@ pub(crate) fn home_in(args: impl IntoIterator<Item = OsString>) -> Option<PathBu
             return Some(PathBuf::from(path));
         }
     }
-    std::env::var_os("MCPPROXY_HOME").filter(|path| !path.is_empty()).map(PathBuf::from)
+    None
 }
 
 #[cfg(test)]

@@ -39,9 +39,9 @@ impl<'a> Invocation<'a> {
         self.home.command("mcpproxy", rest)
     }
 
-    /// Returns the same call with another variant. `--home` is left out, because the user has just typed it.
+    /// Returns the same call with another variant.
     pub(super) fn with_variant(&self, variant: Variant) -> String {
-        format!("mcpproxy {}", self.words(variant, self.dry_run, self.approval))
+        self.call(variant, self.dry_run, self.approval)
     }
 
     /// Returns the dry run of the same call.
@@ -117,7 +117,9 @@ mod tests {
         );
         assert_eq!(
             invocation.with_variant(Variant::Destructive),
-            format!("mcpproxy call tool-destructive fx:send {args} --idempotency-key 'k 1' --approval-id {id}")
+            format!(
+                "mcpproxy --home '/my data' call tool-destructive fx:send {args} --idempotency-key 'k 1' --approval-id {id}"
+            )
         );
     }
 }

@@ -12,6 +12,7 @@ use mcpproxy_core::ApprovalId;
 use serde_json::Value;
 use url::Url;
 
+use crate::home::Home;
 use crate::home::lock::Running;
 use crate::terminal::live_line::LiveLine;
 use crate::terminal::output::{line, tell};
@@ -25,6 +26,7 @@ const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 
 /// Shows the progress of one call. Prints each approval request once, however often the gateway repeats it.
 pub(super) struct Progress {
+    home: Home,
     tool: String,
     port: Option<u16>,
     told: Option<ApprovalId>,
@@ -36,9 +38,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(running: &Running, tool: &str) -> Self {
+    pub(super) fn new(home: &Home, running: &Running, tool: &str) -> Self {
         let port = running.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         Self {
+            home: home.clone(),
             tool: line(tool),
             port,
             told: None,
@@ -86,9 +89,11 @@ impl Progress {
     pub(super) fn interrupted(&mut self) -> String {
         self.line.clear();
         match &self.told {
-            Some(id) => format!("Cancelled. The approval request stays open: mcpproxy approvals show {id}"),
-            None => "Cancelled. The server may still finish the call. See its outcome with `mcpproxy activity list`."
-                .to_owned(),
+            Some(id) => format!("Cancelled. The approval request stays open: {}", self.show_command(id)),
+            None => {
+                let list = self.home.command("mcpproxy", "activity list");
+                format!("Cancelled. The server may still finish the call. See its outcome with `{list}`.")
+            }
         }
     }
 
@@ -109,8 +114,12 @@ impl Progress {
             && url.scheme() == "http";
         Some(match is_ours {
             true => format!("Waiting for a user to approve the call: {}", line(url.as_str())),
-            false => format!("Waiting for a user to approve the call: mcpproxy approvals show {id}"),
+            false => format!("Waiting for a user to approve the call: {}", self.show_command(&id)),
         })
+    }
+
+    fn show_command(&self, id: &ApprovalId) -> String {
+        self.home.command("mcpproxy", &format!("approvals show {id}"))
     }
 }
 
@@ -144,7 +153,8 @@ mod tests {
     use super::*;
 
     fn progress() -> Progress {
-        Progress::new(&Running { pid: 1, address: "127.0.0.1:8080".to_owned() }, "files:copy")
+        let home = Home::resolve(Some("/d".into())).unwrap();
+        Progress::new(&home, &Running { pid: 1, address: "127.0.0.1:8080".to_owned() }, "files:copy")
     }
 
     #[test]
@@ -166,7 +176,7 @@ mod tests {
         let mut progress = progress();
         assert!(progress.interrupted().contains("The server may still finish the call."));
         progress.told = ApprovalId::parse("01HF7YAT00ZZZZZZZZZZZZZZZZ");
-        assert!(progress.interrupted().ends_with("mcpproxy approvals show 01HF7YAT00ZZZZZZZZZZZZZZZZ"));
+        assert!(progress.interrupted().ends_with("mcpproxy --home /d approvals show 01HF7YAT00ZZZZZZZZZZZZZZZZ"));
     }
 
     #[test]
@@ -183,7 +193,7 @@ mod tests {
         };
         let ours = format!("http://localhost:8080/ui/approvals/{ID}");
         check(&ours, Some(&ours));
-        let command = format!("mcpproxy approvals show {ID}");
+        let command = format!("mcpproxy --home /d approvals show {ID}");
         check(&format!("http://localhost:8081/ui/approvals/{ID}"), Some(&command));
         check(&format!("https://evil.example/ui/approvals/{ID}"), Some(&command));
         check(&format!("http://localhost:8080@evil.example/ui/approvals/{ID}"), Some(&command));

@@ -28,11 +28,12 @@ pub(super) fn failure(error: &GatewayError<'_>, invocation: &Invocation<'_>) -> 
     };
     let mut text = format!("{sentence} ({})", line(error.code));
     if error.details.get("nobody_can_approve").is_some() {
-        text.push_str(match error.text("approver_lacks") {
+        let open = invocation.command("open");
+        text.push_str(&match error.text("approver_lacks") {
             Some("second_factor") => {
-                "\n  No approver account has a second factor yet. Run `mcpproxy open`, sign in and add one."
+                format!("\n  No approver account has a second factor yet. Run `{open}`, sign in and add one.")
             }
-            _ => "\n  No approver account exists yet. Open the setup link that `mcpproxy serve` printed.",
+            _ => "\n  No approver account exists yet. Open the setup link that `mcpproxy serve` printed.".to_owned(),
         });
     }
     for problem in error.list("problems") {
