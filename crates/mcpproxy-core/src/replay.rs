@@ -39,7 +39,7 @@ use crate::intent::{Declared, Mode};
 use crate::limits::Limits;
 use crate::settings::Settings;
 use crate::time::Clock;
-use crate::{Agent, DRY_RUN_FRESH_MS, Digest, ToolName};
+use crate::{Agent, DRY_RUN_FRESH_MS, Denial, Digest, ToolName};
 
 pub use call::{LoggedArguments, LoggedCall};
 pub use groups::{Change, Group};
@@ -49,8 +49,8 @@ use groups::Groups;
 
 /// Names of tools that no server lists now, at most.
 const UNKNOWN_MAX: usize = 20;
-/// Masked places that are named for one tool, at most.
-const PLACES_MAX: usize = 8;
+/// Masked places that are named for one tool, and policies that are named for one group, at most.
+const NAMED_MAX: usize = 8;
 /// Dry runs to remember on each side. A dry run counts for ten minutes, so older ones make room.
 const DRY_RUNS_MAX: usize = 10_000;
 
@@ -152,7 +152,7 @@ impl Replay {
         if !read.lacks_arguments() && !after.masked.is_empty() {
             self.report.masked += 1;
             let places = self.report.masked_at.entry(read.name.clone()).or_default();
-            add_places(places, &after.masked);
+            add_some(places, &after.masked);
         }
         // The log does not tell whether an approval had a second factor.
         let is_same =
@@ -190,7 +190,16 @@ struct Decided {
     ruling: Ruling,
     /// The sentence that the agent gets, if the call is refused.
     message: Option<String>,
+    /// The policies that refuse the call.
+    policies: Vec<String>,
     masked: Vec<String>,
+}
+
+impl Decided {
+    /// An outcome that no policy and no argument decides.
+    fn early(ruling: Ruling, message: Option<String>) -> Self {
+        Self { ruling, message, policies: Vec::new(), masked: Vec::new() }
+    }
 }
 
 impl Side {
@@ -200,17 +209,14 @@ impl Side {
 
     fn decide(&mut self, call: &LoggedCall<'_>, read: &Read<'_>) -> Decided {
         if let Some(message) = self.closed(call, read) {
-            return Decided { ruling: Ruling::NotFound, message: Some(message.to_owned()), masked: Vec::new() };
+            return Decided::early(Ruling::NotFound, Some(message.to_owned()));
         }
         if let Some(ruling) = read.malformed(call) {
-            return Decided { ruling, message: None, masked: Vec::new() };
+            return Decided::early(ruling, None);
         }
         let declared = match read.declare(call, &self.rules) {
             Ok(declared) => declared,
-            Err(denial) => {
-                let message = Some(denial.message());
-                return Decided { ruling: Ruling::of_denial(&denial), message, masked: Vec::new() };
-            }
+            Err(denial) => return Decided::early(Ruling::of_denial(&denial), Some(denial.message())),
         };
         let masked = declared.masked.clone();
         let tool = self.rules.catalog.resolve(&declared.name).map(Arc::clone);
@@ -229,9 +235,9 @@ impl Side {
         let inputs =
             DecisionInputs { intent: &settings.intent, contracts: &settings.contracts, catalog: &self.rules.catalog };
         let decision = decide(inputs, call.agent, declared, tool.as_ref(), moment);
-        let message = match &decision {
-            Decision::Deny(denial) => Some(denial.message()),
-            Decision::Allow(_) | Decision::Ask(_) | Decision::Preview(_) | Decision::Repeat(_) => None,
+        let (message, policies) = match &decision {
+            Decision::Deny(denial) => (Some(denial.message()), violated(denial)),
+            Decision::Allow(_) | Decision::Ask(_) | Decision::Preview(_) | Decision::Repeat(_) => (None, Vec::new()),
         };
         // As in a live gateway, neither a failed dry run counts nor the preview for an agent that lacks a permission.
         let counts = match &decision {
@@ -245,7 +251,7 @@ impl Side {
         if let (Some(tool), Ruling::Ask | Ruling::StepUp, false) = (&tool, &ruling, call.is_refusal) {
             self.count_approved(tool, call.clock);
         }
-        Decided { ruling, message, masked }
+        Decided { ruling, message, policies, masked }
     }
 
     /// Returns the reason if the settings do not let the agent connect at all.
@@ -277,6 +283,12 @@ impl Side {
     }
 }
 
+/// Returns the ids of the policies that a refusal names.
+fn violated(denial: &Denial) -> Vec<String> {
+    let Denial::PolicyViolation { violations, .. } = denial else { return Vec::new() };
+    violations.iter().map(|violation| violation.policy.clone()).collect()
+}
+
 /// Returns the binding of a dry run and its call, where the contract requires one. Hashing is not free.
 fn dry_run_binding(declared: &Declared, agent: &Agent, tool: &Tool) -> Option<Digest> {
     match tool.contract.dry_run.value {
@@ -285,13 +297,13 @@ fn dry_run_binding(declared: &Declared, agent: &Agent, tool: &Tool) -> Option<Di
     }
 }
 
-/// Adds masked places, up to the limit.
-fn add_places(places: &mut BTreeSet<String>, masked: &[String]) {
-    for place in masked {
-        if places.len() >= PLACES_MAX {
+/// Adds names, up to the limit.
+fn add_some(names: &mut BTreeSet<String>, more: &[String]) {
+    for name in more {
+        if names.len() >= NAMED_MAX {
             return;
         }
-        places.insert(place.clone());
+        names.insert(name.clone());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Decided, LoggedCall, Report, add_places};
+use super::{Decided, LoggedCall, Report, add_some};
 use crate::ToolName;
 use crate::decision::Ruling;
 
@@ -59,6 +59,8 @@ pub struct Group {
     pub after: Ruling,
     /// The refusal of the first of these calls.
     pub message: Option<String>,
+    /// Some of the policies that refuse these calls.
+    pub policies: BTreeSet<String>,
     pub calls: u64,
     /// Calls among them with masked or lost arguments: a condition on these values may decide differently.
     pub masked: u64,
@@ -81,7 +83,7 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn add(&mut self, call: &LoggedCall<'_>, tool: &ToolName, before: Ruling, after: Decided) {
-        let Decided { ruling, message, masked } = after;
+        let Decided { ruling, message, policies, masked } = after;
         let change = Change::of(&before, &ruling);
         *self.totals.entry(change).or_default() += 1;
         if !self.affected.contains(tool) {
@@ -100,6 +102,7 @@ impl Groups {
             before,
             after: ruling,
             message,
+            policies: BTreeSet::new(),
             calls: 0,
             masked: 0,
             masked_at: BTreeSet::new(),
@@ -110,7 +113,8 @@ impl Groups {
         group.calls += 1;
         group.last_ms = group.last_ms.max(now_ms);
         group.masked += u64::from(!masked.is_empty());
-        add_places(&mut group.masked_at, &masked);
+        add_some(&mut group.policies, &policies);
+        add_some(&mut group.masked_at, &masked);
         if group.examples.len() < EXAMPLES_MAX {
             group.examples.push(call.id.to_owned());
         }

@@ -104,6 +104,9 @@ fn policies_see_the_time_of_the_record() {
     let night = "@id(\"night\") forbid (principal, action, resource) when { context.time.hour < 7 };";
     let noon = (12 * 3_600, "pay", Variant::Write, None, "{}", Some("{}"));
     check(rules(CALM, night), &[PAY, noon], &["newly_refused fx:pay: allow -> deny policy_violation, 1 calls, R0"]);
+    let report = replay(Baseline::Rules(Box::new(rules(CALM, ""))), rules(CALM, night), &[PAY, noon]);
+    let policies: Vec<_> = report.groups.iter().map(|group| group.policies.clone()).collect();
+    assert_eq!(policies, [BTreeSet::from(["night".to_owned()])]);
 }
 
 #[test]

@@ -88,6 +88,8 @@ struct ReplayGroup {
     after: String,
     /// The refusal that the agent would get, of the first call.
     message: Option<String>,
+    /// The ids of some of the policies that would refuse these calls.
+    policies: Vec<String>,
     calls: u64,
     /// Calls with masked or lost arguments. A condition on these values may decide differently.
     masked: u64,
@@ -174,6 +176,7 @@ impl From<Group> for ReplayGroup {
             before: group.before.to_string(),
             after: group.after.to_string(),
             message: group.message,
+            policies: group.policies.into_iter().collect(),
             calls: group.calls,
             masked: group.masked,
             masked_at: group.masked_at.into_iter().collect(),

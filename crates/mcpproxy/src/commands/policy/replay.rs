@@ -167,21 +167,36 @@ fn told(report: &Report, since: Timestamp, is_against_records: bool) -> String {
             Change::NewlyAllowed => "Newly allowed",
             Change::Otherwise => "Different in another way",
         };
-        let rows = groups.into_iter().map(|group| {
-            vec![
-                group.tool.to_string(),
-                line(&group.agent),
-                group.calls.to_string(),
-                group.before.to_string(),
-                group.after.to_string(),
-                group.examples.first().cloned().unwrap_or_default(),
-            ]
-        });
-        let table = output::table(&["TOOL", "AGENT", "CALLS", "BEFORE", "AFTER", "EXAMPLE"], rows);
-        text.push_str(&format!("\n{title}: {}\n{table}", report.count(change)));
+        text.push_str(&format!("\n{title}: {}\n{}", report.count(change), table(&groups)));
     }
     text.push_str(&remarks(report));
     text
+}
+
+/// Lists groups. Most changes come from contracts, so there is a column for policies only if one refuses a call.
+fn table(groups: &[&Group]) -> String {
+    let has_policies = groups.iter().any(|group| !group.policies.is_empty());
+    let with_policies = |values: [String; 6], policies: String| {
+        let [tool, agent, calls, before, after, example] = values;
+        let policies = has_policies.then_some(policies);
+        [tool, agent, calls, before, after].into_iter().chain(policies).chain([example]).collect::<Vec<_>>()
+    };
+    let header = ["TOOL", "AGENT", "CALLS", "BEFORE", "AFTER", "EXAMPLE"].map(str::to_owned);
+    let header = with_policies(header, "POLICIES".to_owned());
+    let rows = groups.iter().map(|group| {
+        let policies: Vec<String> = group.policies.iter().map(|policy| line(policy)).collect();
+        let values = [
+            group.tool.to_string(),
+            line(&group.agent),
+            group.calls.to_string(),
+            group.before.to_string(),
+            group.after.to_string(),
+            group.examples.first().cloned().unwrap_or_default(),
+        ];
+        with_policies(values, policies.join(", "))
+    });
+    let names: Vec<&str> = header.iter().map(String::as_str).collect();
+    output::table(&names, rows)
 }
 
 /// Says what the log did not tell.
@@ -227,6 +242,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use mcpproxy_core::ToolName;
+    use mcpproxy_core::decision::Ruling;
 
     use super::*;
 
@@ -249,6 +265,33 @@ mod tests {
         check(&unknown, &gate, Exit::Failed, 1);
         check(&Report { calls: 1, ..unknown.clone() }, &gate, Exit::Done, 0);
         check(&Report { calls: 1, totals: [(Change::NewlyRefused, 1)].into(), ..unknown }, &gate, Exit::Failed, 0);
+    }
+
+    #[test]
+    fn policies_that_refuse_have_a_column() {
+        let group = |policies: &[&str]| Group {
+            change: Change::NewlyRefused,
+            tool: ToolName::parse("fx:pay").unwrap(),
+            agent: "ci".to_owned(),
+            before: Ruling::Allow,
+            after: Ruling::NotFound,
+            message: None,
+            policies: policies.iter().map(|id| (*id).to_owned()).collect(),
+            calls: 2,
+            masked: 0,
+            masked_at: BTreeSet::new(),
+            first_ms: 0,
+            last_ms: 0,
+            examples: vec!["R0".to_owned()],
+        };
+        let (with, without) = (group(&["night", "sums\u{1b}"]), group(&[]));
+        assert_eq!(
+            table(&[&with, &without]),
+            "TOOL    AGENT  CALLS  BEFORE  AFTER      POLICIES           EXAMPLE\n\
+             fx:pay  ci     2      allow   not_found  night, sums\\u{1b}  R0\n\
+             fx:pay  ci     2      allow   not_found                     R0\n"
+        );
+        assert!(!table(&[&without]).contains("POLICIES"));
     }
 
     #[test]
