@@ -7,6 +7,7 @@ mod details;
 mod notices;
 mod request_state;
 mod standing;
+mod state_seal;
 mod steps;
 mod watch;
 

@@ -1,5 +1,6 @@
 //! The side of the agents: MCP over HTTP and standard input, in both eras and all three endpoint modes.
 
+mod agent_lines;
 mod dispatch;
 mod four;
 mod handshake;
@@ -8,6 +9,7 @@ mod links;
 mod listen;
 mod lists;
 mod receive;
+mod request_head;
 mod respond;
 mod revision;
 mod stdio;

@@ -19,6 +19,7 @@ mod offers;
 mod open_calls;
 mod orphans;
 mod pending;
+mod response_head;
 mod server;
 mod stdio;
 mod supervise;

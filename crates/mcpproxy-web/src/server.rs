@@ -9,6 +9,7 @@ mod body;
 mod connections;
 mod framing;
 mod service;
+mod watched_stream;
 mod write_deadline;
 
 use std::io;
@@ -30,8 +31,8 @@ pub use self::connections::ConnectionLimits;
 
 use self::accept_log::AcceptLog;
 use self::connections::{Connections, Slot};
-use self::framing::WatchedStream;
 use self::service::ConnectionService;
+use self::watched_stream::WatchedStream;
 use self::write_deadline::{DeadlineStream, WRITE_TIMEOUT};
 use crate::App;
 use crate::peer::Peer;

@@ -6,34 +6,23 @@
 use std::time::Duration;
 
 use mcpproxy_core::json::{members, string_value};
-use mcpproxy_core::{Agent, ApprovalId, Arguments, Attached, Digest};
+use mcpproxy_core::{Agent, ApprovalId, Arguments, Attached};
 use mcpproxy_store::{Store, StoreError, StoredApproval};
-use rmcp::model::{RequestStateCodec, SealOptions};
 use tokio::sync::OnceCell;
 
+use super::state_seal::{self, StateContent, StateSealer};
 use crate::message::{self, member};
 use crate::record::now_ms;
 use crate::upstream::Passage;
 
-/// Prefix of the gateway's states, which tells them from states of servers. A tag of the key follows, because a server
-/// may itself be an mcpproxy.
-const PREFIX: &str = "mcpproxy-approval.";
-const TAG_CHARS: usize = 16;
 /// Key of the prompt in `inputRequests`, and of its answer in `inputResponses`.
 pub(crate) const INPUT_KEY: &str = "approval";
 const SECRET: &str = "request_state";
-/// Domain separation for the tag of the key. Changing this text invalidates states that are out.
-const TAG_OF: &[u8] = b"the name of a key for request states";
 
 /// Seals and opens request states. The key is the same on every replica, so it comes from the store.
 pub(crate) struct RequestStates {
     store: Store,
-    sealer: OnceCell<Sealer>,
-}
-
-struct Sealer {
-    codec: RequestStateCodec,
-    prefix: String,
+    sealer: OnceCell<StateSealer>,
 }
 
 /// A call that was sent again with the client's answer to a prompt.
@@ -47,13 +36,6 @@ pub(crate) struct ReturnedCall {
     pub(crate) carried: Option<String>,
     /// Time at which the prompt was sent to the client.
     pub(crate) sent_ms: Option<i64>,
-}
-
-/// The content of a state.
-struct Opened {
-    approval: ApprovalId,
-    sent_ms: Option<i64>,
-    carried: Option<String>,
 }
 
 /// Members of a request that continues an earlier one.
@@ -76,16 +58,15 @@ impl RequestStates {
         passage: &mut Passage<'_>,
     ) -> Result<Option<ReturnedCall>, StoreError> {
         let find = |wanted: &str| passage.others.iter().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
-        let Some(state) = find("requestState").and_then(string_value).filter(|state| state.starts_with(PREFIX)) else {
-            return Ok(None);
-        };
+        let state = find("requestState").and_then(string_value).filter(|state| state_seal::is_of_a_gateway(state));
+        let Some(state) = state else { return Ok(None) };
         let sealer = self.sealer().await?;
-        let Some(state) = state.strip_prefix(&sealer.prefix) else { return Ok(None) };
+        let Some(sealed) = sealer.sealed_part(&state) else { return Ok(None) };
         let response = find("inputResponses").and_then(|all| member(all, INPUT_KEY)).unwrap_or("null").to_owned();
-        let opened = sealer.open(agent, state, arguments);
+        let opened = sealer.open(agent, &arguments.digest(), sealed);
         passage.others.retain(|(key, _)| !is_of_state(key));
         Ok(Some(match opened {
-            Some(Opened { approval, sent_ms, carried }) => {
+            Some(StateContent { approval, sent_ms, carried }) => {
                 ReturnedCall { approval: Some(approval), response, carried, sent_ms }
             }
             None => ReturnedCall { approval: None, response, carried: None, sent_ms: None },
@@ -99,36 +80,16 @@ impl RequestStates {
         approval: &StoredApproval,
         attached: &Attached,
     ) -> Result<String, StoreError> {
-        let Sealer { codec, prefix } = self.sealer().await?;
         let sent_ms = now_ms();
         let lasts = u64::try_from(approval.expires_ms - sent_ms).unwrap_or(1).max(1);
-        let bound_to = bound_to(agent, &approval.args_digest);
-        let options = SealOptions::new().associated_data(bound_to.as_bytes()).ttl(Duration::from_millis(lasts));
-        let carried = carried(attached).unwrap_or_default();
-        Ok(format!("{prefix}{}", codec.seal_with(format!("{}{sent_ms}{carried}", approval.id).as_bytes(), &options)))
+        let content =
+            StateContent { approval: approval.id.clone(), sent_ms: Some(sent_ms), carried: carried(attached) };
+        Ok(self.sealer().await?.seal(agent, &approval.args_digest, &content, Duration::from_millis(lasts)))
     }
 
-    async fn sealer(&self) -> Result<&Sealer, StoreError> {
-        let make = || async {
-            let key = self.store.shared_secret(SECRET, rand::random()).await?;
-            let tag: String = Digest::of(&[TAG_OF, &key].concat()).to_string().chars().take(TAG_CHARS).collect();
-            // The type of the key guarantees its length.
-            Ok(Sealer { codec: RequestStateCodec::new_unchecked(key), prefix: format!("{PREFIX}{tag}.") })
-        };
+    async fn sealer(&self) -> Result<&StateSealer, StoreError> {
+        let make = || async { Ok(StateSealer::new(self.store.shared_secret(SECRET, rand::random()).await?)) };
         self.sealer.get_or_try_init(make).await
-    }
-}
-
-impl Sealer {
-    /// Opens a state: the approval, the time of the prompt, and what the first request had for the server. A state of an
-    /// earlier version has no time.
-    fn open(&self, agent: &Agent, state: &str, arguments: &Arguments) -> Option<Opened> {
-        let bound_to = bound_to(agent, &arguments.digest());
-        let opened = String::from_utf8(self.codec.open_with(state, bound_to.as_bytes()).ok()?).ok()?;
-        let (id, rest) = opened.split_at_checked(ApprovalId::CHARS)?;
-        let (sent, carried) = rest.split_at_checked(rest.find('{').unwrap_or(rest.len()))?;
-        let carried = (!carried.is_empty()).then(|| carried.to_owned());
-        Some(Opened { approval: ApprovalId::parse(id)?, sent_ms: sent.parse().ok(), carried })
     }
 }
 
@@ -138,9 +99,4 @@ fn carried(attached: &Attached) -> Option<String> {
     let of_state = all.iter().filter(|(key, _)| is_of_state(key)).map(|(key, value)| (key.as_ref(), *value));
     let of_state: Vec<(&str, &str)> = of_state.collect();
     (!of_state.is_empty()).then(|| message::object(of_state))
-}
-
-/// Builds the associated data of a seal.
-fn bound_to(agent: &Agent, arguments: &Digest) -> String {
-    format!("{}|{arguments}", agent.name)
 }

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as _;
 use mcpproxy_core::{Agent, Scope};
 
+use super::request_head::{self, HeadError};
 use super::respond;
 use crate::agents::{ANONYMOUS, Charge, settle};
 use crate::message::{PARSE_ERROR, RpcError};
@@ -76,26 +77,7 @@ pub(super) async fn receive(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(Bytes, Option<Charge>), Box<Response>> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
-    let content_type = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
-    if !content_type.eq_ignore_ascii_case("application/json") {
-        return Err(Box::new(respond::plain(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type must be application/json\n",
-        )));
-    }
-    let accept = text(header::ACCEPT);
-    let takes = |kind: &str| {
-        accept.split(',').any(|part| part.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(kind)))
-    };
-    if !(takes("*/*") || takes("application/json") && takes("text/event-stream")) {
-        let text = "Accept must name application/json and text/event-stream\n";
-        return Err(Box::new(respond::plain(StatusCode::NOT_ACCEPTABLE, text)));
-    }
-    let announced = text(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
-    if announced > BODY_MAX_BYTES {
-        return Err(too_large());
-    }
+    request_head::check(headers, BODY_MAX_BYTES).map_err(refusal)?;
     // A body of unknown length may become as long as the limit.
     let expected = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX_BYTES);
     let charge = match state.usages.of(&agent.name).receive(expected.min(BODY_MAX_BYTES)).await {
@@ -121,6 +103,17 @@ async fn discard(body: Body) {
     let mut body = Limited::new(body, BODY_MAX_BYTES);
     let read = async { while let Some(Ok(_)) = body.frame().await {} };
     let _late = tokio::time::timeout(DISCARD_MAX, read).await;
+}
+
+fn refusal(error: HeadError) -> Box<Response> {
+    let (status, text) = match error {
+        HeadError::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json\n"),
+        HeadError::NotAcceptable => {
+            (StatusCode::NOT_ACCEPTABLE, "Accept must name application/json and text/event-stream\n")
+        }
+        HeadError::TooLarge => return too_large(),
+    };
+    Box::new(respond::plain(status, text))
 }
 
 fn too_large() -> Box<Response> {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use mcpproxy_core::Agent;
 use mcpproxy_core::json;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::agent_lines::{AgentLine, AgentLines};
 use super::dispatch::{self, AgentRequest};
 use super::http::{legacy_agent, tool_name};
 use super::receive::BODY_MAX_BYTES;
@@ -84,36 +85,18 @@ async fn run(
         session: Mutex::new(None),
         requests: Arc::new(requests),
     });
-    let mut reader = BufReader::new(reader);
-    loop {
-        let mut bytes = Vec::new();
-        // One byte over the limit tells a long line from one that just fits.
-        let limit = BODY_MAX_BYTES as u64 + 1;
-        let read = (&mut reader).take(limit).read_until(b'\n', &mut bytes).await?;
-        if read == 0 {
-            break;
-        }
-        if read > BODY_MAX_BYTES && bytes.last() != Some(&b'\n') {
-            skip_line(&mut reader).await?;
-            line.reject(None, RpcError::new(INVALID_REQUEST, "message exceeds 4194304 bytes")).await;
-        } else if !bytes.trim_ascii().is_empty() {
-            line.incoming(&bytes).await;
+    let mut lines = AgentLines::new(reader, BODY_MAX_BYTES);
+    while let Some(read) = lines.next().await? {
+        match read {
+            AgentLine::TooLong => {
+                line.reject(None, RpcError::new(INVALID_REQUEST, "message exceeds 4194304 bytes")).await;
+            }
+            AgentLine::Whole(bytes) if bytes.trim_ascii().is_empty() => {}
+            AgentLine::Whole(bytes) => line.incoming(&bytes).await,
         }
     }
     drop(line);
     writing.await.map_err(std::io::Error::other)
-}
-
-async fn skip_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<()> {
-    loop {
-        let chunk = reader.fill_buf().await?;
-        let newline = chunk.iter().position(|b| *b == b'\n');
-        let (used, is_end) = (newline.map_or(chunk.len(), |at| at + 1), newline.is_some() || chunk.is_empty());
-        reader.consume(used);
-        if is_end {
-            return Ok(());
-        }
-    }
 }
 
 /// Returns true if the answer depends on several servers. A call waits for its own server, and the four tools are

@@ -41,13 +41,11 @@ use tokio_util::either::Either;
 use url::Url;
 
 use super::error::UpstreamError;
+use super::response_head;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Size of the pool, and the time a connection stays in it. Servers close idle connections, often after a minute.
+/// Size of the pool. `response_head.rs` has the time that a connection stays in it.
 const IDLE_MAX: usize = 64;
-const IDLE_TIME: Duration = Duration::from_secs(30);
-/// A connection is given up this long before its server closes it.
-const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
 type Machine = Pin<Box<Connection<Io, Full<Bytes>>>>;
 type Io = TokioIo<Either<TcpStream, TlsStream<TcpStream>>>;
@@ -217,7 +215,7 @@ impl Answer {
             match drive(&mut wire.machine, &mut wire.has_ended, self.body.frame()).await? {
                 None => {
                     if !wire.has_ended {
-                        self.client.keep(wire, idle_time(&self.headers));
+                        self.client.keep(wire, response_head::idle_time(&self.headers));
                     }
                     return Ok(None);
                 }
@@ -237,8 +235,8 @@ impl Answer {
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let mut rest: Option<Vec<u8>> = None;
         // A body of known length gets all its room at once.
-        let announced = self.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let room = announced.unwrap_or(0).clamp(first.len(), limit.max(first.len()));
+        let announced = response_head::announced_length(&self.headers).unwrap_or(0);
+        let room = announced.clamp(first.len(), limit.max(first.len()));
         let mut size = first.len();
         while size <= limit {
             match self.chunk().await? {
@@ -265,18 +263,8 @@ impl Answer {
     }
 
     pub(crate) fn content_type(&self) -> Option<&str> {
-        let value = self.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-        Some(value.split(';').next().unwrap_or(value).trim())
+        response_head::content_type(&self.headers)
     }
-}
-
-/// Returns the time for which a connection may be reused after this response.
-fn idle_time(headers: &HeaderMap) -> Duration {
-    let announced = headers.get("keep-alive").and_then(|value| value.to_str().ok()).and_then(|value| {
-        let seconds = value.split(',').find_map(|part| part.trim().strip_prefix("timeout="))?;
-        seconds.trim().parse().ok().map(Duration::from_secs)
-    });
-    announced.map_or(IDLE_TIME, |announced| announced.saturating_sub(IDLE_MARGIN).min(IDLE_TIME))
 }
 
 /// Returns the innermost cause, which is the informative one.
@@ -286,27 +274,4 @@ fn cause(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     innermost.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_is_given_up_before_its_server_closes_it() {
-        let check = |header: Option<&'static str>, seconds: u64| {
-            let mut headers = HeaderMap::new();
-            headers.extend(
-                header.map(|value| (header::HeaderName::from_static("keep-alive"), HeaderValue::from_static(value))),
-            );
-            assert_eq!(idle_time(&headers), Duration::from_secs(seconds), "{header:?}");
-        };
-        check(None, 30);
-        check(Some("timeout=5"), 4);
-        check(Some("max=1000, timeout=15"), 14);
-        check(Some("timeout=75"), 30);
-        check(Some("timeout=1"), 0);
-        check(Some("timeout=0"), 0);
-        check(Some("timeout=soon"), 30);
-    }
 }

@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let used = newline.map_or(chunk.len(), |at| at + 1);
             self.reader.consume(used);
             match (&self.skipping, newline) {
-                (Some(skipping), None) if skipping.skipped > self.skip_max => return Some(Line::Endless),
+                (Some(skipping), _) if skipping.skipped > self.skip_max => return Some(Line::Endless),
                 (_, None) => {}
                 (Some(_), Some(_)) => {
                     let tail = self.skipping.take().map(|skipping| skipping.tail).unwrap_or_default();

@@ -4,8 +4,8 @@
 //! request ends, and an attacker can hide a second request in the body of the first one (request smuggling). RFC 9112 lets
 //! a server reject such requests, and this one does.
 //!
-//! hyper accepts them, and removes `Content-Length` before a service sees the request. So [`WatchedStream`] reads along as
-//! the bytes arrive. To know where a head begins, it has to know where the body before it ended. [`Requests`] therefore
+//! hyper accepts them, and removes `Content-Length` before a service sees the request. So `watched_stream.rs` reads along
+//! as the bytes arrive. To know where a head begins, it has to know where the body before it ended. [`Requests`] therefore
 //! follows lengths and chunks, and nothing else. It reads a line at a time, keeps [`LINE_MAX_BYTES`] of it, and never
 //! changes a byte.
 //!
@@ -13,15 +13,7 @@
 //! is ambiguous, too. hyper rejects nearly all of these itself. The others are lengths with hundreds of leading zeros, and
 //! trailers with a bare line feed, which ends a line for some proxies and not for hyper.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
-
 use memchr::memchr;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use super::connections::Activity;
 
 /// Longer than any line that matters. Of a longer one, the beginning is enough.
 const LINE_MAX_BYTES: usize = 256;
@@ -194,62 +186,6 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
         return None;
     }
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-}
-
-/// A stream on which requests arrive.
-pub(super) struct WatchedStream<S> {
-    inner: S,
-    requests: Requests,
-    activity: Arc<Activity>,
-}
-
-impl<S> WatchedStream<S> {
-    pub(super) fn new(inner: S, activity: Arc<Activity>) -> Self {
-        Self { inner, requests: Requests::default(), activity }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
-        match this.requests.read(buffer.filled().get(before..).unwrap_or_default()) {
-            Finding::Nothing => {}
-            Finding::AmbiguousLength => this.activity.request_is_ambiguous(),
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
 }
 
 #[cfg(test)]
