@@ -12,14 +12,14 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("demo-server", &[]),
     // The benchmark replays recorded calls in its own process.
     ("bench", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
-    ("fuzz", &["mcpproxy-core"]),
+    ("fuzz", &["mcpproxy-store", "mcpproxy-core"]),
     ("xtask", &["mcpproxy-core"]),
 ];
 
 /// Libraries that belong to one layer, with the crates that may use them.
 const LIBRARIES: [(&str, &[&str]); 6] = [
     ("sqlx", &["mcpproxy-store"]),
-    ("rmcp", &["mcpproxy-gateway", "demo-server"]),
+    ("rmcp", &["mcpproxy-gateway", "demo-server", "fuzz"]),
     ("axum", &["mcpproxy-web", "mcpproxy-gateway", "demo-server"]),
     ("tokio-rustls", &["mcpproxy-gateway"]),
     ("clap", &["mcpproxy", "bench"]),

@@ -26,6 +26,25 @@ fn accepted(text: &str) {
     assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(&value), "two readings: {text:?}");
     takes_apart(text.trim(), &value);
     keeps_digits(text, &value);
+    has_one_spelling(text, &value);
+}
+
+/// Checks that the text for digests is of the same value, and the same for the same value.
+fn has_one_spelling(text: &str, value: &Value) {
+    let canonical = json::canonical(text);
+    assert_eq!(walk(&canonical).value.ok().as_ref(), Some(value), "{text:?} {canonical:?}");
+    assert!(json::read(canonical.as_bytes()).is_ok(), "{text:?} {canonical:?}");
+    let pretty = json::pretty(&canonical);
+    for other in [&canonical, &pretty, &reversed(text.trim())] {
+        assert_eq!(json::canonical(other), canonical, "{text:?} {other:?}");
+    }
+}
+
+/// Writes the members of an object in reverse order.
+fn reversed(text: &str) -> String {
+    let Some(found) = members(text) else { return text.to_owned() };
+    let pieces: Vec<String> = found.iter().rev().map(|(key, piece)| format!("{}:{piece}", json::quote(key))).collect();
+    format!("{{{}}}", pieces.join(" , "))
 }
 
 /// Checks that values with all digits of their numbers, and text for people, are of the same value.
