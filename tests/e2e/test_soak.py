@@ -20,7 +20,9 @@ def run(rss: float = 0, fds: float = 0, threads: float = 0, zombies: frozenset[i
         noise = (turn * 7 % 11 - 5) / 50
         return Sample(turn * 5, int((80 + rss * hours + noise) * MIB), int(60 + fds * hours), int(12 + threads * hours), zombies)
 
-    return verdict([at(turn) for turn in range(360)])
+    found = verdict([at(turn) for turn in range(360)])
+    assert not found.unjudged, found.unjudged
+    return found.wrong
 
 
 def test_a_steady_gateway_passes() -> None:
@@ -36,5 +38,22 @@ def test_each_leak_is_named() -> None:
     assert run(zombies=frozenset({7})) == ["1 ended processes were never waited for"]
 
 
+def test_a_peak_is_named_in_a_run_of_any_length() -> None:
+    found = verdict([Sample(0, MIB, 9, 9), Sample(5, MIB, 9, 9, peak=601 * MIB)])
+    assert found.wrong == ["memory reached 601 MiB (limit 600)"]
+
+
 def test_a_run_that_is_too_short_proves_nothing() -> None:
-    assert "run for longer" in verdict([Sample(0, MIB, 9, 9), Sample(5, MIB, 9, 9)])[0]
+    found = verdict([Sample(0, MIB, 9, 9), Sample(5, MIB, 9, 9)])
+    assert not found.wrong and "run for longer" in found.unjudged[0]
+    assert str(found) == "passed, but too short to judge everything"
+    assert not verdict([]).wrong
+
+
+def test_a_few_minutes_show_everything_but_slow_growth() -> None:
+    def minutes(rss: float, fds: int) -> list[Sample]:
+        return [Sample(turn * 5, int((80 + rss * turn) * MIB), 60 + fds * turn, 12) for turn in range(48)]
+
+    steady = verdict(minutes(rss=0.1, fds=0))
+    assert not steady.wrong and steady.unjudged[0].startswith("growth of memory"), steady
+    assert verdict(minutes(rss=0, fds=1)).wrong[0].startswith("file descriptors")

@@ -1,4 +1,7 @@
-"""Judges what a soak run measured: memory that grows, and descriptors, threads or zombies that pile up."""
+"""Judges what a soak run measured: memory that grows, and descriptors, threads or zombies that pile up.
+
+A short run cannot show everything. What it cannot show is neither right nor wrong, and the verdict names it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ SPARE_THREADS = 3
 # A process is a zombie until the gateway has noticed its end.
 ZOMBIE_SAMPLES = 3
 POINTS_MAX = 300
+SAMPLES_MIN = 8
+# In less time, the ups and downs of a flood are larger than a leak of a percent per hour.
+GROWTH_MIN_MINUTES = 15
+# No agent, stranger or server may use more of the machine.
+PEAK_MAX_BYTES = 600 * 2**20
 
 
 @dataclass(frozen=True)
@@ -24,17 +32,48 @@ class Sample:
     fds: int
     threads: int
     zombies: frozenset[int] = frozenset()
+    # The most memory so far.
+    peak: int = 0
 
 
-def verdict(samples: list[Sample]) -> list[str]:
-    """Returns what is wrong, in words. Empty if nothing is."""
-    warm = [one for one in samples if one.seconds >= samples[-1].seconds * WARM_UP_SHARE]
-    if len(warm) < 8:
-        return [f"only {len(warm)} samples after the warm-up; run for longer"]
-    found = [rss_growth(warm)]
-    found += [piling(warm, "file descriptors", "fds", SPARE_FDS), piling(warm, "threads", "threads", SPARE_THREADS)]
-    found.append(zombies(samples))
-    return [one for one in found if one]
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong, and what the run was too short to show. Both in words."""
+
+    wrong: list[str]
+    unjudged: list[str]
+
+    def __str__(self) -> str:
+        if self.wrong:
+            return "failed"
+        if self.unjudged:
+            return "passed, but too short to judge everything"
+        return "nothing leaked, and every call is recorded"
+
+
+def verdict(samples: list[Sample]) -> Verdict:
+    last = samples[-1].seconds if samples else 0
+    warm = [one for one in samples if one.seconds >= last * WARM_UP_SHARE]
+    found, unjudged = [peak(samples), zombies(samples)], []
+    if len(warm) < SAMPLES_MIN:
+        unjudged.append(f"leaks: only {len(warm)} samples after the warm-up; run for longer")
+    else:
+        found += [piling(warm, "file descriptors", "fds", SPARE_FDS), piling(warm, "threads", "threads", SPARE_THREADS)]
+        if round(last / 60) >= GROWTH_MIN_MINUTES:
+            found.append(rss_growth(warm))
+        else:
+            unjudged.append(
+                f"growth of memory, from {warm[0].rss / 2**20:.1f} to {warm[-1].rss / 2**20:.1f} MiB; "
+                f"run for {GROWTH_MIN_MINUTES} minutes or more"
+            )
+    return Verdict([one for one in found if one], unjudged)
+
+
+def peak(samples: list[Sample]) -> str | None:
+    most = max((max(one.peak, one.rss) for one in samples), default=0)
+    if most <= PEAK_MAX_BYTES:
+        return None
+    return f"memory reached {most / 2**20:.0f} MiB (limit {PEAK_MAX_BYTES / 2**20:.0f})"
 
 
 def rss_growth(samples: list[Sample]) -> str | None:

@@ -1,34 +1,37 @@
 """Runs the gateway for a long time under a mixed load, with servers that die and settings that change.
 
-    scripts/soak MINUTES
+    scripts/soak MINUTES [--postgres]
 
 Agents read, write, search and open sessions. One server is killed every 10 seconds, and the settings are reloaded every
-30. Strangers leave requests half sent. Each minute, the load stops for a moment, and the log is compared with the calls
-that agents made and with those that reached a server. At the end, `judge.py` looks at memory, file descriptors, threads
-and zombies. Exit code 1 if anything is wrong.
+30. `floods.py` floods the gateway from all sides. With `--postgres`, the database is restarted every 45 seconds. Each
+minute, the load stops for a moment, and the log is compared with the calls that agents made and with those that reached
+a server. At the end, `judge.py` looks at memory, file descriptors, threads and zombies. Exit code 1 if anything is wrong.
+If the run was too short to judge something, the last lines say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
+from floods import CONTRACTS, Floods  # noqa: E402
 from gateway import Gateway, until  # noqa: E402
-from judge import Sample, verdict  # noqa: E402
-from log import VARIANTS, Agent, Answer, Ledger, assert_verified, numbered, records  # noqa: E402
+from judge import Sample, Verdict, verdict  # noqa: E402
+from log import TURNED_AWAY, VARIANTS, Agent, Answer, Ledger, assert_verified, numbered, records  # noqa: E402
+from postgres import Postgres  # noqa: E402
 from wire import LEGACY, Wire  # noqa: E402
 
 AGENTS = 6
@@ -39,16 +42,26 @@ CHECK_SECONDS = 60
 # A short rest after each call. The run looks for leaks, not for speed.
 REST_SECONDS = 0.01
 QUERIES = ["echo a text", "delete everything", "weather in Berlin", "", "send an email and list invoices"]
-HALF_REQUESTS = 20
+RESTART_SECONDS = 45
+AWAY_SECONDS = 3
+RECOVERY_SECONDS = 15
+# A call that cannot be recorded is not made, and so has no record.
+UNRECORDED = ("audit_unavailable", TURNED_AWAY)
 
 
 class Soak:
     """One gateway, its servers, and everything that happens to it."""
 
-    def __init__(self, folder: Path, minutes: float) -> None:
+    def __init__(self, folder: Path, minutes: float, postgres: Postgres | None = None) -> None:
         self.ledgers = {name: Ledger(folder / f"{name}.jsonl") for name in ("one", "two")}
+        self.postgres = postgres
+        self.storage = {"storage": {"url": postgres.url(postgres.create())}} if postgres else {}
+        self.has_database = threading.Lock()
+        self.floods = Floods(self, folder)
         self.gateway = Gateway(folder / "home", self.settings(0))
-        self.end = time.monotonic() + minutes * 60
+        self.gateway.write("contracts/fx.yaml", CONTRACTS)
+        self.seconds = minutes * 60
+        self.end = float("inf")
         self.numbers = itertools.count(1)
         self.chance = random.Random(17)
         self.is_open = threading.Event()
@@ -61,12 +74,14 @@ class Soak:
         self.seen_in_ledgers: set[int] = set()
         self.samples: list[Sample] = []
         self.wrong: list[str] = []
+        self.restarts = 0
 
     def settings(self, turn: int) -> dict[str, Any]:
         """Every second turn has one more server."""
         servers = {name: ledger.server() for name, ledger in self.ledgers.items()}
         more = {"extra": self.ledgers["one"].server()} if turn % 2 else {}
-        return {"mcpServers": {**servers, **more}, "activity": {"durability": "all"}}
+        servers = {**servers, **self.floods.servers(), **more}
+        return {"mcpServers": servers, "activity": {"durability": "all"}, **self.storage}
 
     # -- load -----------------------------------------------------------------------------------------------------
 
@@ -94,26 +109,26 @@ class Soak:
         for query in itertools.cycle(QUERIES):
             if not self.goes_on():
                 return
-            wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": query}})
-            wire.ask("tools/list")
+            with self.through_outages():
+                wire.ask("tools/call", {"name": "retrieve_tools", "arguments": {"query": query}})
+                wire.ask("tools/list")
             time.sleep(10 * REST_SECONDS)
 
     def open_sessions(self) -> None:
         """Opens sessions and leaves them, as clients that crash do."""
         while self.goes_on():
-            with Wire(self.gateway.mcp, self.gateway.token, LEGACY).http:
+            with self.through_outages(), Wire(self.gateway.mcp, self.gateway.token, LEGACY).http:
                 pass
             time.sleep(0.2)
 
-    def leave_half_requests(self) -> None:
-        host, _, port = self.gateway.address.rpartition(":")
-        while self.goes_on():
-            half = [socket.create_connection((host, int(port)), timeout=30) for _ in range(HALF_REQUESTS)]
-            for one in half:
-                one.sendall(b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-            self.sleep(2)
-            for one in half:
-                one.close()
+    @contextlib.contextmanager
+    def through_outages(self) -> Iterator[None]:
+        """Ignores a request without an answer if the database may be away."""
+        try:
+            yield
+        except (AssertionError, ValueError):
+            if self.postgres is None:
+                raise
 
     # -- trouble --------------------------------------------------------------------------------------------------
 
@@ -121,7 +136,10 @@ class Soak:
         while self.sleep(KILL_SECONDS):
             assert self.gateway.child is not None
             servers = [pid for pid in self.gateway.processes() if pid != self.gateway.child.pid]
-            if servers:
+            if not servers:
+                continue
+            # A server that floods may have ended by itself.
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.chance.choice(servers), signal.SIGKILL)
 
     def reload(self) -> None:
@@ -129,6 +147,16 @@ class Soak:
             if not self.sleep(RELOAD_SECONDS):
                 return
             self.gateway.write_settings(self.settings(turn))
+
+    def restart_database(self) -> None:
+        assert self.postgres is not None
+        while self.sleep(RESTART_SECONDS):
+            with self.has_database:
+                self.postgres.stop(self.chance.choice(["fast", "immediate"]))
+                self.sleep(AWAY_SECONDS)
+                self.postgres.start()
+                self.restarts += 1
+                until(lambda: self.gateway.probe("/readyz") == 200, RECOVERY_SECONDS, "the gateway is ready again")
 
     # -- watching -------------------------------------------------------------------------------------------------
 
@@ -142,15 +170,17 @@ class Soak:
         """Stops the load for a moment, and compares the log with what agents and servers know."""
         self.is_open.clear()
         try:
-            until(lambda: self.in_flight == 0, 30, "every call is answered")
+            until(lambda: self.in_flight == 0, 60, "every call is answered")
             with self.lock:
                 answers, self.answers = self.answers, {}
-            found = list(itertools.takewhile(lambda one: one["id"] != self.newest, records(self.gateway)))
+            with self.has_database:
+                (found,) = until(self.ended_records, RECOVERY_SECONDS, "every call on the record has its end")
             self.newest = found[0]["id"] if found else self.newest
             recorded = numbered(iter(found))
             for number, answer in answers.items():
                 if number not in recorded:
-                    self.wrong.append(f"call {number} was answered and has no record: {answer}")
+                    if answer.code not in UNRECORDED or self.postgres is None:
+                        self.wrong.append(f"call {number} was answered and has no record: {answer}")
                 elif answer.is_success and recorded[number]["status"] != "success":
                     self.wrong.append(f"call {number} succeeded, and its record says {recorded[number]['status']}")
             arrived = {number for ledger in self.ledgers.values() for number in ledger.numbers()} - self.seen_in_ledgers
@@ -160,26 +190,45 @@ class Soak:
         finally:
             self.is_open.set()
 
+    def ended_records(self) -> tuple[list[dict[str, Any]]] | None:
+        """Returns the records since the last check. `None` while one of a numbered call is open."""
+        found = list(itertools.takewhile(lambda one: one["id"] != self.newest, records(self.gateway)))
+        is_open = any(one["status"] == "started" for one in numbered(iter(found)).values())
+        return None if is_open else (found,)
+
     # -- the run --------------------------------------------------------------------------------------------------
 
-    def run(self) -> list[str]:
-        work: list[Callable[[], None]] = [lambda turn=turn: self.call_on(turn) for turn in range(AGENTS)]
-        work += [self.search, self.open_sessions, self.leave_half_requests]
-        work += [self.kill_servers, self.reload, self.sample]
-        with self.gateway:
-            threads = [threading.Thread(target=self.guard, args=[one], daemon=True) for one in work]
-            for one in threads:
-                one.start()
-            while self.sleep(CHECK_SECONDS):
-                self.check_log()
-                self.report()
-            for one in threads:
-                one.join(120)
-            self.check_log()
-            assert_verified(self.gateway)
+    def run(self) -> Verdict:
+        try:
+            with self.gateway:
+                self.load()
+        except Exception as error:  # noqa: BLE001
+            self.wrong.append(f"the run broke off: {error!r}")
+        self.floods.check()
         if not self.calls:
             self.wrong.append("no call was answered")
-        return self.wrong + verdict(self.samples)
+        if self.postgres and not self.restarts:
+            self.wrong.append("the database was never restarted")
+        judged = verdict(self.samples)
+        return Verdict(self.wrong + judged.wrong, judged.unjudged)
+
+    def load(self) -> None:
+        work: list[Callable[[], None]] = [lambda turn=turn: self.call_on(turn) for turn in range(AGENTS)]
+        work += [self.search, self.open_sessions, self.kill_servers, self.reload, self.sample]
+        work += [self.restart_database] if self.postgres else []
+        work += self.floods.work()
+        self.end = time.monotonic() + self.seconds
+        threads = [threading.Thread(target=self.guard, args=[one], daemon=True) for one in work]
+        for one in threads:
+            one.start()
+        while self.sleep(CHECK_SECONDS):
+            self.check_log()
+            self.report()
+        for one in threads:
+            one.join(180)
+        self.wrong += [f"a part of the load did not end: {one.name}" for one in threads if one.is_alive()]
+        self.check_log()
+        assert_verified(self.gateway)
 
     def guard(self, work: Callable[[], None]) -> None:
         """Runs one part of the load. If it breaks, the run ends and says so."""
@@ -203,7 +252,7 @@ class Soak:
         last = self.samples[-1]
         print(
             f"{last.seconds / 60:6.1f} min  {self.calls} calls  {last.rss / 2**20:.1f} MiB  {last.fds} fds  "
-            f"{last.threads} threads  {len(self.wrong)} wrong",
+            f"{last.threads} threads  {len(self.wrong)} wrong\n            {self.floods.report()}",
             flush=True,
         )
 
@@ -223,21 +272,37 @@ def measure(pid: int, seconds: float) -> Sample:
                 zombies.add(int(entry.name))
     rss = int(status["VmRSS"].split()[0]) * 1024
     fds = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return Sample(seconds, rss, fds, int(status["Threads"]), frozenset(zombies))
+    peak = int(status["VmHWM"].split()[0]) * 1024
+    return Sample(seconds, rss, fds, int(status["Threads"]), frozenset(zombies), peak)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description="Runs the gateway under a mixed load, and fails on leaks.")
     options.add_argument("minutes", type=float)
+    options.add_argument("--postgres", action="store_true", help="store everything in PostgreSQL, and restart it")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-soak-") as folder:
-        wrong = Soak(Path(folder), given.minutes).run()
-    for one in wrong[:20]:
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-soak-") as folder, database(given.postgres) as postgres:
+        found = Soak(Path(folder), given.minutes, postgres).run()
+    for one in found.wrong[:20]:
         print(f"soak: {one}", file=sys.stderr)
-    if len(wrong) > 20:
-        print(f"soak: and {len(wrong) - 20} more", file=sys.stderr)
-    print("soak: failed" if wrong else "soak: nothing leaked, and every call is recorded")
-    return 1 if wrong else 0
+    if len(found.wrong) > 20:
+        print(f"soak: and {len(found.wrong) - 20} more", file=sys.stderr)
+    for one in found.unjudged:
+        print(f"soak: not judged: {one}")
+    print(f"soak: {found}")
+    return 1 if found.wrong else 0
+
+
+@contextlib.contextmanager
+def database(is_wanted: bool) -> Iterator[Postgres | None]:
+    if not is_wanted:
+        yield None
+        return
+    server = Postgres()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
 
 
 if __name__ == "__main__":
