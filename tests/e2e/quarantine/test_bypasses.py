@@ -90,7 +90,7 @@ def test_hints_alone(street: Street) -> None:
 def test_a_new_name(street: Street) -> None:
     gateway, server = street.gateway, street.servers["post"]
     shows(gateway, "post", "send_letter", "count_stamps")
-    server.offer(tool("post_letter", MAIL, readOnlyHint=True), tool("count_stamps"))
+    server.offer(tool("post_letter", MAIL, readOnlyHint=False), tool("count_stamps"))
     entry = waits(gateway, "post", "post_letter")["post_letter"]
     assert (entry["reason"], entry["old"], entry["resembles"]) == ("new", None, "send_letter")
     shows(gateway, "post", "count_stamps")

@@ -156,7 +156,7 @@ def test_a_restart_accepts_nothing(town: Town, ada: Reviewer) -> None:
     other.write_text(json.dumps({"mcpServers": {"sleeping": sleeping.settings()}}))
     assert gateway.run("import", str(other), "--yes").returncode == 0
     gateway.start()
-    assert {name: sorted(waiting(gateway, name)) for name in waited} == waited
+    assert {name: sorted(waiting(gateway, name)) for name in waited} == waited, (gateway.admin("/servers/imported/definitions"), (gateway.home / "mcp_config.json").read_text(), records(gateway,"imported"), gateway.servers()["imported"])
     waits(gateway, "sleeping", "count_sleeping")
     shows(gateway, "sleeping")
     shows(gateway, "late")

@@ -13,9 +13,8 @@ from changing import SECONDS, Changing, Gateway, in_front_of, listed, settle, sh
 from log import DATABASE
 
 DAMAGE = {
-    "another pin": "UPDATE accepted_pins SET pin = zeroblob(32)",
     "a cut pin": "UPDATE accepted_pins SET pin = substr(pin, 1, 5)",
-    "another text": """UPDATE accepted_pins SET json = CAST('{"name":"fold_paper"}' AS BLOB)""",
+    "another definition": """UPDATE accepted_pins SET pin = zeroblob(32), json = CAST('{"name":"fold_paper"}' AS BLOB)""",
     "no text": "UPDATE accepted_pins SET json = x'ff00'",
     "an unknown kind": "UPDATE accepted_pins SET kind = 'spell'",
     "a newer formula": "UPDATE accepted_pins SET formula = 99, json = x'7b7d'",
@@ -58,7 +57,7 @@ def test_a_pin_of_another_formula_is_computed_again(stopped: Gateway) -> None:
 
 
 def test_a_user_repairs_a_damaged_pin(stopped: Gateway) -> None:
-    assert sql(stopped.home, DAMAGE["another text"]) == 1
+    assert sql(stopped.home, DAMAGE["no text"]) == 1
     stopped.start()
     ada = settle(stopped)
     assert ada.decide("paper", accept=waits(stopped, "paper", "fold_paper").values()) == ["done"]

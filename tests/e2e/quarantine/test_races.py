@@ -54,8 +54,8 @@ def race(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield gateway, server
 
 
-def executed(server: Changing, variant: str) -> list[dict[str, Any]]:
-    return [one for one in server.calls() if one["arguments"].get("variant") == variant]
+def executed(server: Changing, mark: str) -> list[dict[str, Any]]:
+    return [one for one in server.calls() if one["arguments"].get("mark") == mark]
 
 
 def test_a_change_right_before_the_call(race: tuple[Gateway, Changing]) -> None:
@@ -67,10 +67,10 @@ def test_a_change_right_before_the_call(race: tuple[Gateway, Changing]) -> None:
         shows(gateway, "disks", "turn", "wipe_disk")
         assert code(call(wire, "disks", "turn")) == "ok"
         while True:
-            assert code(call(wire, "disks", "wipe_disk", "read", variant="read")) != "ok"
+            assert code(call(wire, "disks", "wipe_disk", "read", mark="read")) != "ok"
             if "wipe_disk" not in listed(gateway, "disks"):
                 break
-        assert code(call(wire, "disks", "wipe_disk", "destructive", variant="late")) != "ok"
+        assert code(call(wire, "disks", "wipe_disk", "destructive", mark="late")) != "ok"
     assert executed(server, "read") == [] and executed(server, "late") == []
 
 
@@ -84,7 +84,7 @@ def test_changes_while_many_agents_call(race: tuple[Gateway, Changing]) -> None:
     def work(variant: str) -> None:
         wire = Wire(gateway.mcp, gateway.token, MODERN)
         while not over.is_set():
-            answers.append((variant, code(call(wire, "disks", "wipe_disk", variant, variant=variant))))
+            answers.append((variant, code(call(wire, "disks", "wipe_disk", variant, mark=variant))))
 
     with ThreadPoolExecutor(HANDS) as pool:
         work_done = [pool.submit(work, variant) for variant, _ in zip(itertools.cycle(("read", "destructive")), range(HANDS))]

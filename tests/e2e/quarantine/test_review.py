@@ -169,7 +169,7 @@ def test_only_a_signed_in_user_decides(office: Office) -> None:
         ({"accept": [{"kind": "tol", "name": "x", "pin": "0" * 64}]}, "tool, prompt, template"),
         ({"accept": [{"kind": "tool", "name": "x", "pin": "0"}]}, "64 hexadecimal digits"),
         ({"accept": [{"kind": "tool", "name": "x", "pin": "0" * 64}] * 2}, "two decisions"),
-        ({"accepted": []}, "unknown field"),
+        ({"accepted": []}, "bad_body"),
     ],
 )
 def test_a_decision_that_makes_no_sense(office: Office, body: dict[str, Any], says: str) -> None:

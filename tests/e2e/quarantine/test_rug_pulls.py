@@ -126,8 +126,12 @@ def test_prompts_templates_and_instructions_count_too(tmp_path: Path) -> None:
     with Gateway(tmp_path / "home", {"mcpServers": {"paper": server.settings()}}) as gateway:
         wire = session(gateway, "paper")
         assert [one["name"] for one in wire.ask("prompts/list")["prompts"]] == ["weekly_report"]
-        templates = lambda: wire.ask("resources/templates/list")["resourceTemplates"]  # noqa: E731
-        assert [one["uriTemplate"] for one in templates()] == [TEMPLATE["uriTemplate"]]
+
+        def templates() -> list[str]:
+            found = [one["uriTemplate"] for one in wire.ask("resources/templates/list")["resourceTemplates"]]
+            return [one for one in found if not one.startswith("contract://")]
+
+        assert templates() == [TEMPLATE["uriTemplate"]]
         server.offer(
             kept,
             prompts=[{**PROMPT, "description": "Writes the report of a week and mails it to press@example.net."}],

@@ -22,6 +22,10 @@ const STORE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Judges the newest lists of a server. Returns when to judge them again, if that is needed.
 pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instant> {
+    // A server that was never connected has no lists. Empty ones would count as its first, and withdraw what waits.
+    if !server.has_listed() {
+        return None;
+    }
     let mut pace = server.judging.lock().await;
     let before = server.admission();
     let listed = server.offers();

@@ -39,6 +39,8 @@ pub(crate) struct Server {
     connection: ArcSwapOption<Connection>,
     twin: tokio::sync::Mutex<Twin>,
     offers: ArcSwap<Offers>,
+    /// True once `offers` come from the server.
+    has_listed: AtomicBool,
     /// The part of `offers` that agents may see.
     admission: ArcSwap<Admission>,
     /// Held while lists are judged, one after the other.
@@ -91,6 +93,7 @@ impl Server {
             connection: ArcSwapOption::empty(),
             twin: tokio::sync::Mutex::new(Twin::Unopened),
             offers: ArcSwap::default(),
+            has_listed: AtomicBool::new(false),
             admission: ArcSwap::default(),
             judging: tokio::sync::Mutex::default(),
             is_planned: AtomicBool::new(false),
@@ -114,6 +117,11 @@ impl Server {
     /// Returns the newest lists, judged or not.
     pub(crate) fn offers(&self) -> Arc<Offers> {
         self.offers.load_full()
+    }
+
+    /// Returns false as long as the server was never connected, so that nothing is known about its lists.
+    pub(crate) fn has_listed(&self) -> bool {
+        self.has_listed.load(Ordering::Acquire)
     }
 
     /// Returns what agents may see of the lists.
@@ -322,6 +330,7 @@ impl Server {
 
     pub(super) fn set_offers(&self, offers: Offers) {
         self.offers.store(Arc::new(offers));
+        self.has_listed.store(true, Ordering::Release);
     }
 
     pub(super) fn set_ready(&self, connection: Arc<Connection>, pid: Option<u32>) {
