@@ -91,9 +91,14 @@ async fn names_and_texts_keep_every_byte(place: &Place) {
         let found = known.definitions[&one.key].accepted.clone().unwrap();
         assert_eq!((found.json, found.pin), (one.json.clone(), one.pin()), "{}", one.key);
     }
-    list(&store, T, &said.clone().map(|one| Hold(version(&one.key.name, 2), Held::Changed))).await;
+    let others = said.clone().map(|one| Definition { json: r#""another""#.into(), ..one });
+    list(&store, T, &others.clone().map(|one| changed(&one))).await;
     let waiting = store.waiting_pins(ID).await.unwrap();
-    assert_eq!(waiting.len(), 4, "four names as tools: {}", waiting.len());
+    assert_eq!(waiting.len(), said.len());
+    for found in waiting {
+        let before = said.iter().find(|one| one.key == found.key).unwrap();
+        assert_eq!(found.accepted.unwrap().json, before.json, "{}", found.key);
+    }
 }
 
 /// A reader cannot write, so a list that it stores successfully has written nothing.
