@@ -37,7 +37,12 @@ fn outcome(
     let agent = Agent { name: "a".to_owned(), scope: Scope::everything() };
     let contracts = &ContractSettings { unclassified, ..ContractSettings::default() };
     let ground = DecisionInputs { intent, contracts, catalog };
-    let moment = Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
+    let moment = Moment {
+        clock: Clock::default(),
+        limits: &Limits::default(),
+        prior: PriorState::default(),
+        session_began_ms: None,
+    };
     match decide(ground, &agent, declared, tool.as_ref(), moment) {
         Decision::Allow(_) => "allow".to_owned(),
         Decision::Ask(_) => "ask".to_owned(),

@@ -134,7 +134,12 @@ impl World {
 }
 
 fn moment(limits: &Limits) -> Moment<'_> {
-    Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits, prior: PriorState::default() }
+    Moment {
+        clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 },
+        limits,
+        prior: PriorState::default(),
+        session_began_ms: None,
+    }
 }
 
 fn told(decision: &Decision) -> String {

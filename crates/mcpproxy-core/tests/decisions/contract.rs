@@ -233,8 +233,12 @@ fn all_it_can_see(catalog: &Catalog) -> Vec<String> {
                 let parameters = format!("{{\"name\":\"{name}\"{rest}}}");
                 let Ok(declared) = declare(variant, &parameters, intent.two_key) else { continue };
                 let tool = catalog.resolve(&declared.name);
-                let moment =
-                    Moment { clock: Clock::default(), limits: &Limits::default(), prior: PriorState::default() };
+                let moment = Moment {
+                    clock: Clock::default(),
+                    limits: &Limits::default(),
+                    prior: PriorState::default(),
+                    session_began_ms: None,
+                };
                 let Decision::Deny(denial) = decide(inputs, &agent, declared, tool, moment) else {
                     panic!("{parameters} was not refused");
                 };

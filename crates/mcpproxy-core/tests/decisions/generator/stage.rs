@@ -86,8 +86,12 @@ impl Stage {
         let agent = Agent { name: "agent".to_owned(), scope: self.scope.clone() };
         let tool = catalog.resolve(&declared.name);
         let inputs = DecisionInputs { intent: &self.intent, contracts: &self.contracts, catalog: &catalog };
-        let moment =
-            Moment { clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 }, limits: &Limits::default(), prior: self.prior };
+        let moment = Moment {
+            clock: Clock { now_ms: NOW_MS, utc_offset_s: 0 },
+            limits: &Limits::default(),
+            prior: self.prior,
+            session_began_ms: None,
+        };
         match decide(inputs, &agent, declared, tool, moment) {
             Decision::Ask(approval_request) => format!("ask {}", list(&approval_request.unrequested(), "needs", " + ")),
             Decision::Preview(preview) => previewed(&preview),
