@@ -50,7 +50,7 @@ mod tests {
                 events += 1;
             }
         }
-        assert_eq!(events, 16);
+        assert_eq!(events, 15);
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
             "env": {
                 "GITHUB_TOKEN": "${file:secrets/github.GITHUB_TOKEN}", "LOG": "info", "OTHER_TOKEN": "${env:OTHER_TOKEN}"
             },
+            "first_sight": "review",
         })
     );
     assert_eq!(
@@ -100,6 +101,7 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
         json!({
             "url": "https://docs.example.com/mcp?key=${file:secrets/docs.key}",
             "headers": { "Authorization": "Bearer ${file:secrets/docs.Authorization}" },
+            "first_sight": "review",
         })
     );
     assert_eq!(servers.get("mcpproxy"), None);
@@ -161,6 +163,7 @@ fn codex_is_imported_from_toml() {
         json!({
             "title": "Figma", "url": "https://mcp.figma.com/mcp",
             "headers": { "Authorization": "Bearer ${env:FIGMA_TOKEN}" }, "call_timeout": "45500ms",
+            "first_sight": "review",
         })
     );
     assert_eq!(servers["files"]["env"]["API_KEY"], "${file:secrets/files.API_KEY}");
@@ -184,6 +187,7 @@ fn goose_gemini_and_claude_code() {
         json!({
             "type": "stdio", "title": "fetch", "command": "uvx", "args": ["mcp-server-fetch"],
             "env": {"FETCH_KEY": "${file:secrets/fetch.FETCH_KEY}"}, "call_timeout": "300s", "enabled": true,
+            "first_sight": "review",
         })
     );
     desk.client(
@@ -191,8 +195,14 @@ fn goose_gemini_and_claude_code() {
         r#"{"mcpServers": {"old": {"url": "https://h/sse"}, "new": {"httpUrl": "https://h/mcp", "trust": true}}}"#,
     );
     desk.json(&["import", "gemini", "--yes"]);
-    assert_eq!(desk.settings()["mcpServers"]["old"], json!({"url": "https://h/sse", "type": "sse"}));
-    assert_eq!(desk.settings()["mcpServers"]["new"], json!({"url": "https://h/mcp", "type": "http"}));
+    assert_eq!(
+        desk.settings()["mcpServers"]["old"],
+        json!({"url": "https://h/sse", "type": "sse", "first_sight": "review"})
+    );
+    assert_eq!(
+        desk.settings()["mcpServers"]["new"],
+        json!({"url": "https://h/mcp", "type": "http", "first_sight": "review"})
+    );
     desk.client(
         ".claude.json",
         r#"{"mcpServers": {"time": {"command": "uvx", "args": ["time"]}},

@@ -30,6 +30,7 @@ const LIBRARIES: [(&str, &[&str]); 6] = [
 const CORE: (&str, &[&str]) = (
     "mcpproxy-core",
     &[
+        "aho-corasick",
         "cedar-policy",
         "granit-parser",
         "jiff",

@@ -55,13 +55,20 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     {
         let now = Instant::now();
         if pace.is_due(now) {
-            pace.step(now);
+            // A first list comes once. The first change after it is not late.
+            if read.is_known {
+                pace.step(now);
+            }
             match keep(state, server, &judged, read).await {
-                Ok(saved) => known = Some(saved),
+                Ok(saved) => {
+                    judged.hold_unsaved(&saved.1);
+                    known = Some(saved);
+                }
                 Err(error) => {
                     tracing::error!(server = %server.name(), %error, "could not store pins; new definitions are held");
                     judged.hold_news(Held::Unreadable);
-                    again = Some(now + STORE_PAUSE);
+                    pace.step(now);
+                    again = pace.next().max(Some(now + STORE_PAUSE));
                 }
             }
         } else {
@@ -162,6 +169,17 @@ impl Judged {
         for one in &mut self.all {
             if matches!(one.judgement.verdict, Verdict::Admitted(_)) {
                 one.judgement.verdict = Verdict::Held(reason);
+            }
+        }
+    }
+
+    /// Holds what the store did not accept, because somebody decided otherwise meanwhile.
+    fn hold_unsaved(&mut self, saved: &Known) {
+        for one in &mut self.all {
+            let accepted = saved.definitions.get(&one.definition.key).and_then(|pinned| pinned.accepted.as_ref());
+            let is_saved = accepted.is_some_and(|accepted| Some(accepted.pin) == one.pin);
+            if matches!(one.judgement.verdict, Verdict::Admitted(_)) && !is_saved {
+                one.judgement.verdict = Verdict::Held(Held::Changed);
             }
         }
     }

@@ -48,8 +48,7 @@ fn what_changed_is_held_and_the_rest_works_on() {
     assert_eq!(tools(&admission), ["read"]);
     assert_eq!(*admission.offers.prompts, [PROMPT.to_owned()]);
     let held: Vec<_> = admission.held.iter().map(|(key, one)| (key.to_string(), one.reason, one.was_shown)).collect();
-    let expected =
-        [("tool send".to_owned(), Held::Changed, true), ("prompt more".to_owned(), Held::New, false)];
+    let expected = [("tool send".to_owned(), Held::Changed, true), ("prompt more".to_owned(), Held::New, false)];
     assert_eq!(held, expected);
 }
 
