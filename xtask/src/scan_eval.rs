@@ -56,7 +56,7 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     read(folder, folder, &mut rows)?;
     anyhow::ensure!(!rows.is_empty(), "`{}` has no .json or .jsonl files with tools", folder.display());
     // The first scan builds the tables.
-    let _tables = scan("{}", &Neighbours::default());
+    let _built = scan("{}", &Neighbours::default());
     let mut text = format!(
         "{:40} {:>6} {:>16} {:>16} {:>8} {:>8}\n",
         "FILE", "TOOLS", "MEDIUM OR HIGH", "HIGH", "MS MEAN", "MS MAX"

@@ -31,6 +31,7 @@ mod walk;
 mod wording;
 mod words;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -99,7 +100,7 @@ pub fn scan_text(text: &str, place: &str, neighbours: &Neighbours) -> Vec<Findin
 }
 
 fn bounded(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    findings.sort_by_key(|finding| Reverse(finding.severity));
     findings.truncate(FINDINGS_MAX);
     findings
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::encoded::{decode, rot13};
+use super::encoded::{Decoded, decode, rot13};
 use super::fold::Folded;
 use super::neighbours::Neighbours;
-use super::quote::{passage, visible};
+use super::quote::passage;
 use super::rules::{HIGH, LOW, MEDIUM};
 use super::wording::{Passage, strongest};
 use super::words::Names;
@@ -113,31 +113,33 @@ impl<'a> Scanner<'a> {
     }
 
     fn encoded(&mut self, text: &str, plain: &Passage, place: &str, names: Names<'_>) {
-        for part in decode(text) {
-            let found = strongest(&Folded::of(&part.text), names);
-            self.disguised(part.form, &part.text, &found, plain, part.is_opaque, place);
-        }
+        let mut parts = decode(text);
         if plain.rot13 >= DISGUISED_MIN {
-            let turned = rot13(text);
-            let found = strongest(&Folded::of(&turned), names);
-            self.disguised("ROT13", &turned, &found, plain, false, place);
+            parts.push(Decoded { form: "in ROT13", text: rot13(text), is_opaque: false });
         }
         if plain.backwards >= DISGUISED_MIN {
-            let turned: String = text.chars().rev().collect();
-            let found = strongest(&Folded::of(&turned), names);
-            self.disguised("written backwards", &turned, &found, plain, false, place);
+            parts.push(Decoded { form: "written backwards", text: text.chars().rev().collect(), is_opaque: false });
+        }
+        for part in parts {
+            self.disguised(&part, plain.score, place, names);
         }
     }
 
-    fn disguised(&mut self, form: &str, decoded: &str, found: &Passage, plain: &Passage, is_opaque: bool, place: &str) {
-        let severity = match found.score > plain.score && found.score >= MEDIUM {
+    /// An instruction that only shows when decoded was disguised on purpose.
+    fn disguised(&mut self, part: &Decoded, plain_score: u16, place: &str, names: Names<'_>) {
+        let folded = Folded::of(&part.text);
+        let found = strongest(&folded, names);
+        let severity = match found.score > plain_score && found.score >= MEDIUM {
             true => Severity::High,
-            false if is_opaque => Severity::Medium,
+            false if part.is_opaque => Severity::Medium,
             false => return,
         };
-        let at = found.matches.first().map_or((0, decoded.len()), |found| (found.start, found.end));
-        let quoted = if decoded.is_ascii() { passage(decoded, at.0, at.1) } else { visible(decoded) };
-        self.add("encoded-text", severity, place, format!("A part is {form} and reads: `{quoted}`."));
+        let (start, end) = match found.matches.first() {
+            Some(one) => folded.original(one.start, one.end),
+            None => (0, part.text.len()),
+        };
+        let quote = passage(&part.text, start, end);
+        self.add("encoded-text", severity, place, format!("A part is {} and reads: `{quote}`.", part.form));
     }
 
     fn add(&mut self, rule: &'static str, severity: Severity, place: &str, reason: String) {

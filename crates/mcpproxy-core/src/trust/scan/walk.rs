@@ -65,11 +65,9 @@ fn add_parameters(schema: &Value, names: &mut HashSet<String>, depth: usize) {
             }
         }
         Value::Array(elements) => elements.iter().for_each(|element| add_parameters(element, names, depth + 1)),
-        Value::String(value) if depth > 0 => {
-            // Values such as `sort_by: created_at` are code, and no names of other tools.
-            if value.len() < 64 && value.contains('_') {
-                names.insert(value.to_lowercase());
-            }
+        // Values such as `sort_by: created_at` are code, and no names of other tools.
+        Value::String(value) if depth > 0 && value.len() < 64 && value.contains('_') => {
+            names.insert(value.to_lowercase());
         }
         _ => {}
     }
