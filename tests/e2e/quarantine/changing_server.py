@@ -1,6 +1,6 @@
 """A server whose offer comes from a file that the test rewrites, over standard input and output or Streamable HTTP.
 
-Usage: changing_server.py FILE [--http PORT] [--stateless] [--quiet]
+Usage: changing_server.py FILE [--http PORT] [--stateless] [--quiet] [--after FILE] [--edition WORD]
 
 FILE is a JSON object. It is read with every request:
 
@@ -232,9 +232,13 @@ def main() -> None:
     parser.add_argument("--http", type=int)
     parser.add_argument("--stateless", action="store_true")
     parser.add_argument("--quiet", action="store_true")
+    # Answers nothing until this file exists.
+    parser.add_argument("--after", type=Path)
     # Makes a command with another identity.
     parser.add_argument("--edition", default="")
     given = parser.parse_args()
+    while given.after and not given.after.exists():
+        time.sleep(LOOK_SECONDS)
     offer = Offer(given.file, is_stateless=given.stateless, is_quiet=given.quiet)
     if given.http is None:
         serve_lines(offer)

@@ -56,12 +56,20 @@ def test_a_pin_of_another_formula_is_computed_again(stopped: Gateway) -> None:
     assert waiting(stopped, "paper") == {}
 
 
-def test_a_user_repairs_a_damaged_pin(stopped: Gateway) -> None:
-    assert sql(stopped.home, DAMAGE["no text"]) == 1
+def test_a_user_accepts_again_what_no_longer_has_its_text(stopped: Gateway) -> None:
+    assert sql(stopped.home, DAMAGE["another definition"]) == 1
     stopped.start()
     ada = settle(stopped)
     assert ada.decide("paper", accept=waits(stopped, "paper", "fold_paper").values()) == ["done"]
     shows(stopped, "paper", "fold_paper")
+
+
+def test_a_review_of_unreadable_pins_is_an_error(stopped: Gateway) -> None:
+    """An empty review would say that nothing is wrong."""
+    assert sql(stopped.home, DAMAGE["no text"]) == 1
+    stopped.start()
+    shown = stopped.run("servers", "review", "paper")
+    assert shown.returncode not in (0, 101) and shown.stderr, shown
 
 
 def test_pins_that_cannot_be_read_hold_everything(stopped: Gateway) -> None:

@@ -34,7 +34,7 @@ from changing import (
 )
 
 SECONDS = 15
-NAMES = ("accepted", "rejected", "some", "stale", "guarded", "counted", "typed", "typed_some", "typed_late", "old", "upgraded")
+NAMES = ("accepted", "rejected", "rejected_once", "some", "stale", "guarded", "counted", "typed", "typed_some", "typed_late", "old", "upgraded")
 
 
 class Office:
@@ -87,7 +87,7 @@ def test_what_is_accepted_is_available(office: Office) -> None:
     assert office.ada.decide("accepted", accept=[entry]) == ["gone"]
 
 
-def test_what_is_rejected_is_not_asked_again_until_it_changes(office: Office) -> None:
+def test_what_is_rejected_is_not_asked_again(office: Office) -> None:
     gateway, server, ada = office.gateway, office.servers["rejected"], office.ada
     entry = office.change("rejected")["file_rejected"]
     assert ada.decide("rejected", reject=[entry]) == ["done"]
@@ -98,14 +98,17 @@ def test_what_is_rejected_is_not_asked_again_until_it_changes(office: Office) ->
     assert gateway.run("servers", "restart", "rejected").returncode == 0
     waits(gateway, "rejected", "unrelated_rejected")
     is_out_of_reach(gateway, server, "file_rejected")
-    # Another definition is another question.
-    third = tool("file_rejected", "Keeps the rejected files of three offices.", readOnlyHint=True)
+
+
+def test_another_version_than_the_rejected_one_is_asked(office: Office) -> None:
+    gateway, server = office.gateway, office.servers["rejected_once"]
+    assert office.ada.decide("rejected_once", reject=office.change("rejected_once").values()) == ["done"]
+    third = tool("file_rejected_once", "Keeps the files of three offices.", readOnlyHint=True)
     server.offer(third)
-    assert waits(gateway, "rejected", "file_rejected")["file_rejected"]["new"] == third
-    # The accepted definition needs no review.
-    server.offer(first("rejected"))
-    shows(gateway, "rejected", "file_rejected")
-    waits(gateway, "rejected")
+    assert waits(gateway, "rejected_once", "file_rejected_once")["file_rejected_once"]["new"] == third
+    # The accepted version needs no review.
+    server.offer(first("rejected_once"))
+    shows(gateway, "rejected_once", "file_rejected_once")
 
 
 def test_some_are_accepted(office: Office) -> None:
@@ -193,7 +196,9 @@ def test_what_waits_is_counted(office: Office) -> None:
     assert (own["quarantined"], own["tools"]) == (2, 0)
     for words in (["status"], ["doctor"], ["servers", "list"]):
         done = gateway.run(*words)
-        assert "servers review" in done.stdout + done.stderr, (words, done)
+        # Lines fit the terminal, so a command may be on two of them.
+        said = " ".join(f"{done.stdout} {done.stderr}".split())
+        assert "servers review counted" in said, (words, said)
     assert "counted" in gateway.run("servers", "list").stdout
     until(lambda: "servers review counted" in gateway.words(), SECONDS, "the terminal of the gateway says it")
 
