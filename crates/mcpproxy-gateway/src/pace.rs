@@ -4,21 +4,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Pauses after the first event, and at most.
+/// Pauses between the first events, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
+/// Events with the first pause. Then the pause doubles with each.
+const BURST: u32 = 5;
 
-/// Allows one event at once, and the next ones after pauses that double. A quiet time as long as twice the pause
-/// forgets it. So an event is never late by more than the trouble before it, and an hour of trouble causes a dozen.
+/// Allows one event at once, a few after short pauses, and the next ones after pauses that double. A quiet time as long
+/// as twice the pause forgets all of them. So an hour of trouble causes about twenty events.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    last: Option<(Instant, Duration)>,
+    last: Option<Instant>,
+    /// Events since the last quiet time.
+    count: u32,
 }
 
 impl Pace {
     /// Returns when the next event may happen.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.last.map(|(at, pause)| at + pause)
+        self.last.map(|at| at + self.pause())
     }
 
     pub(crate) fn is_due(&self, now: Instant) -> bool {
@@ -27,11 +31,15 @@ impl Pace {
 
     /// Notes that an event happened.
     pub(crate) fn step(&mut self, now: Instant) {
-        let pause = match self.last {
-            Some((at, pause)) if now < at + pause * 3 => (pause * 2).min(PAUSE_MAX),
-            Some(_) | None => FIRST_PAUSE,
-        };
-        self.last = Some((now, pause));
+        let is_quiet = self.last.is_none_or(|at| now >= at + self.pause() * 3);
+        self.count = if is_quiet { 1 } else { self.count.saturating_add(1) };
+        self.last = Some(now);
+    }
+
+    /// Returns the pause after the last event.
+    fn pause(&self) -> Duration {
+        let doubled = self.count.saturating_sub(BURST).min(16);
+        (FIRST_PAUSE * 2_u32.pow(doubled)).min(PAUSE_MAX)
     }
 }
 
@@ -50,14 +58,14 @@ mod tests {
                 events += 1;
             }
         }
-        assert_eq!(events, 15);
+        assert_eq!(events, 19);
     }
 
     #[test]
     fn quiet_forgets_the_trouble() {
         let start = Instant::now();
         let mut pace = Pace::default();
-        for second in [0, 1, 3, 7] {
+        for second in [0, 1, 2, 3, 4, 5, 7] {
             let now = start + Duration::from_secs(second);
             assert!(pace.is_due(now));
             pace.step(now);

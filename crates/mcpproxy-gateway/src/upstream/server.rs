@@ -45,6 +45,8 @@ pub(crate) struct Server {
     admission: ArcSwap<Admission>,
     /// Held while lists are judged, one after the other.
     pub(crate) judging: tokio::sync::Mutex<Pace>,
+    /// True once `admission` is a judgement.
+    is_judged: AtomicBool,
     /// True while a later judgement is planned.
     is_planned: AtomicBool,
     pub(crate) origin: Origin,
@@ -96,6 +98,7 @@ impl Server {
             has_listed: AtomicBool::new(false),
             admission: ArcSwap::default(),
             judging: tokio::sync::Mutex::default(),
+            is_judged: AtomicBool::new(false),
             is_planned: AtomicBool::new(false),
             origin,
             restarts: AtomicU64::new(0),
@@ -131,6 +134,7 @@ impl Server {
 
     pub(crate) fn set_admission(&self, admission: Admission) {
         self.admission.store(Arc::new(admission));
+        self.is_judged.store(true, Ordering::Release);
     }
 
     /// Names the server's command or address. Pins belong to it.
@@ -193,7 +197,15 @@ impl Server {
             name: self.settings.name.clone(),
             title: self.settings.title.clone(),
             transport: self.settings.transport.kind(),
-            state: state.name,
+            state: match state.name {
+                // Its tools are read, and not judged yet.
+                StateName::Ready if !self.is_judged.load(Ordering::Acquire) => StateName::Connecting,
+                name @ (StateName::Connecting
+                | StateName::Ready
+                | StateName::Waiting
+                | StateName::Disabled
+                | StateName::Misconfigured) => name,
+            },
             reason: state.reason.clone(),
             hint: state.hint.clone(),
             tools: offers.tools.len(),
