@@ -9,10 +9,12 @@ import pytest
 from changing import (
     HIDDEN,
     Changing,
+    Gateway,
     agent,
     call,
     code,
     in_front_of,
+    is_out_of_reach,
     listed,
     records,
     shows,
@@ -40,6 +42,22 @@ def test_changes_that_are_not_reviewed(tmp_path: Path, rule: str) -> None:
         reasons = {one["name"]: one["reason"] for one in changed["metadata"]["definitions"]}
         expected = {"warn": "warned", "accept": "unasked"}[rule]
         assert reasons == {"cut_rope": expected, "new_rope": expected}
+
+
+def test_a_first_list_that_is_withdrawn_still_waits(tmp_path: Path) -> None:
+    """Changes need no review here, and the first list does. An empty list in between is no way around it."""
+    empty, gone = Changing(tmp_path, "empty"), Changing(tmp_path, "gone", tool("come_back"))
+    entries = {one.name: one.settings(first_sight="review") for one in (empty, gone)}
+    with Gateway(tmp_path / "home", {"mcpServers": entries, "trust": {"changes": "accept"}}) as gateway:
+        waits(gateway, "gone", "come_back")
+        gone.offer()
+        waits(gateway, "gone")
+        gone.offer(tool("come_back"))
+        empty.offer(tool("come_late"))
+        assert waits(gateway, "gone", "come_back")["come_back"]["reason"] == "first_sight"
+        assert waits(gateway, "empty", "come_late")["come_late"]["reason"] == "first_sight"
+        is_out_of_reach(gateway, gone, "come_back")
+        is_out_of_reach(gateway, empty, "come_late")
 
 
 def test_an_edit_of_the_rules_waits_for_a_user(tmp_path: Path) -> None:

@@ -190,16 +190,23 @@ impl Judgement {
 
 /// Judges everything that a server lists, in the same order.
 pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &Neighbours) -> Vec<Judgement> {
-    let definitions = &known.definitions;
     let judge = Judge {
         known,
         rules,
         neighbours,
-        is_first: !definitions.is_empty() && definitions.values().all(|pinned| pinned.accepted.is_none()),
+        is_first: is_unreviewed(known, rules),
         candidates: OnceCell::new(),
         compared: Cell::new(0),
     };
     listed.iter().map(|definition| judge.one(definition)).collect()
+}
+
+/// Returns true for a server of which nothing was ever accepted. One that must be reviewed stays so while nothing of it
+/// waits: otherwise it could withdraw its first list and send it again as a change.
+fn is_unreviewed(known: &Known, rules: &Rules) -> bool {
+    let must_be_reviewed = matches!(rules, Rules::Settings { first_sight: Welcome::Review, .. });
+    let definitions = &known.definitions;
+    (must_be_reviewed || !definitions.is_empty()) && definitions.values().all(|pinned| pinned.accepted.is_none())
 }
 
 /// New definitions that are compared with all accepted ones. A server that renames ten thousand tools would take long.
@@ -311,5 +318,26 @@ impl<'a> Judge<'a> {
         let known: &'a Known = self.known;
         let same_kind = known.definitions.iter().filter(move |(key, _)| key.kind == kind);
         same_kind.filter_map(|(key, pinned)| Some((&*key.name, &*pinned.accepted.as_ref()?.json)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A known server of which nothing waits: its first list was empty, or it withdrew the list.
+    #[test]
+    fn a_withdrawn_list_is_no_way_around_the_first_review() {
+        let known = Known { is_known: true, ..Known::default() };
+        let listed = [Definition::new(DefinitionKind::Tool, "t", r#"{"name":"t","inputSchema":{"type":"object"}}"#)];
+        let verdict = |first_sight: Welcome, on_change: OnChange| {
+            let rules = Rules::Settings { first_sight, on_change };
+            judge(&listed, &known, &rules, &Neighbours::default()).first().map(|one| one.verdict)
+        };
+        for on_change in [OnChange::Review, OnChange::Warn, OnChange::Accept] {
+            assert_eq!(verdict(Welcome::Review, on_change), Some(Verdict::Held(Held::FirstSight)), "{on_change:?}");
+        }
+        assert_eq!(verdict(Welcome::Accept, OnChange::Review), Some(Verdict::Held(Held::New)));
+        assert_eq!(verdict(Welcome::Accept, OnChange::Warn), Some(Verdict::Admitted(Admitted::Warned)));
     }
 }
