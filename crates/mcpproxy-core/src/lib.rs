@@ -16,6 +16,7 @@ mod hints;
 mod intent;
 pub mod json;
 mod limits;
+pub mod lock;
 mod mask;
 mod name;
 mod nearest;

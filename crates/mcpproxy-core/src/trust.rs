@@ -13,7 +13,6 @@
 //! - `definition` is one thing that a server says about itself, and `pin` is its hash.
 //! - `judge` compares a list with what is known.
 //! - `change` says what a difference means, and whether it only makes things stricter.
-//! - `lock` is the lock file, which names the accepted definitions of all servers.
 //! - `scan` looks for texts and characters that poisoned tools use.
 //!
 //! This module decides and stores nothing. The gateway stores verdicts before it acts on them.
@@ -21,7 +20,6 @@
 pub mod change;
 mod definition;
 mod judge;
-pub mod lock;
 mod pin;
 pub mod scan;
 

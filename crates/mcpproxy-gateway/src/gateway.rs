@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mcpproxy_core::lock::Lock;
 use mcpproxy_core::review::weakening::Weaker;
-use mcpproxy_core::trust::lock::Lock;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
 use mcpproxy_core::{Offered, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, Store};

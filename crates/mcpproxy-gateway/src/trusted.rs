@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::ServerName;
+use mcpproxy_core::lock::Lock;
 use mcpproxy_core::settings::{ServerSettings, Settings};
-use mcpproxy_core::trust::lock::Lock;
 use mcpproxy_core::trust::{Rules, Welcome};
 
 use crate::upstream::Origin;

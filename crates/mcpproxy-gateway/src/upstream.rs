@@ -1,7 +1,7 @@
 //! The side of the servers: one long-lived connection per server, supervised by its own task and shared by all calls.
 
-mod allowance;
 mod admission;
+mod allowance;
 mod client;
 mod connect;
 mod connection;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use mcpproxy_core::trust::lock::{FILE_MAX_BYTES, Lock};
+use mcpproxy_core::lock::{FILE_MAX_BYTES, Lock};
 
 use crate::exit::{Exit, Failure};
 

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_core::trust::lock::Lock as LockFile;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};

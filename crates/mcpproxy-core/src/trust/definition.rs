@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Pin;
-use crate::Offered;
 use crate::json::{member, quote, string_value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,8 +65,8 @@ impl Definition {
         Self { key: DefinitionKey { kind, name: name.into() }, json: json.into() }
     }
 
-    pub fn tool(offered: &Offered) -> Self {
-        Self::new(DefinitionKind::Tool, offered.name.tool(), &offered.json)
+    pub fn tool(name: &str, json: &str) -> Self {
+        Self::new(DefinitionKind::Tool, name, json)
     }
 
     /// Reads one element of `prompts/list`. Returns `None` if it has no name.

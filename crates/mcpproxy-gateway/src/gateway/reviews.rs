@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::ServerName;
+use mcpproxy_core::lock::Lock;
 use mcpproxy_core::trust::Definition;
-use mcpproxy_core::trust::lock::Lock;
 use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
 
 use super::Gateway;

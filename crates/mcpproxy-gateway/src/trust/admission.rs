@@ -260,7 +260,7 @@ impl JudgedDefinition {
 
 /// Lists the definitions of a server. Of two with the same name, agents see the first.
 pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
-    let tools = listed.tools.tools().map(|tool| Definition::tool(tool));
+    let tools = listed.tools.tools().map(|tool| Definition::tool(tool.name.tool(), &tool.json));
     let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));
     let templates = listed.templates.iter().filter_map(|json| Definition::template(json));
     let instructions = listed.instructions.as_deref().map(Definition::instructions);

@@ -95,7 +95,8 @@ impl Rig {
         let files = files.into();
         let (stored, written) = (store.clone(), ledger.clone());
         let tools = folder.path().join("tools");
-        let options = Options { files, store: stored, ledger: written, logs, tools, base_url, demo_command, lock: None };
+        let options =
+            Options { files, store: stored, ledger: written, logs, tools, base_url, demo_command, lock: None };
         let gateway = Gateway::start(options);
         Self { gateway, store, ledger, folder, tokens: AtomicU8::new(1) }
     }

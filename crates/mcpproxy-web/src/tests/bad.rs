@@ -97,4 +97,4 @@ async fn unknown_parameters() {
     fixture.stop().await;
 }
 
-const ALL: &str = "this path takes intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, since, until, from, to, q, limit, cursor";
+const ALL: &str = "this path takes intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, q, since, until, from, to, limit, cursor";

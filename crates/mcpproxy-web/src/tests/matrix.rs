@@ -42,7 +42,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "deny" => [401, 403, 200, 200, 200, 200],
         // Agents and the admin key cannot review, and neither can a session cookie alone. No such server exists.
         "decide_review" => [401, 403, 403, 403, 404, 404],
-        "announce_server" => READ,
+        "announce_server" | "lock" => READ,
         "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],

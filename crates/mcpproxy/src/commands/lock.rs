@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use http::Method;
-use mcpproxy_core::trust::lock::{Lock, LockDifference};
+use mcpproxy_core::lock::{Lock, LockDifference};
 use serde::Deserialize;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};

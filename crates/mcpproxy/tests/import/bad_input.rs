@@ -37,7 +37,7 @@ fn bad_files_change_nothing() {
     assert_eq!(fs::read_to_string(desk.user.path().join("flow.yaml")).unwrap(), flow);
 
     let (exit, text) = desk.run(&["import", "curser"]);
-    assert_eq!((exit, text.contains("did you mean `mcpproxy import cursor`?")), (2, true), "{text}");
+    assert_eq!((exit, text.contains("did you mean `mcpproxy --home DATA import cursor`?")), (2, true), "{text}");
     let (exit, text) = desk.run(&["import", "zed"]);
     assert_eq!((exit, text.contains("Zed has no settings file here")), (1, true), "{text}");
     for empty in ["", "{}", "{\"mcpServers\": {}}", "// nothing\n"] {

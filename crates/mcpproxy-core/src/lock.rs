@@ -47,8 +47,8 @@ mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Definition, DefinitionKey, Pin, Rules};
 use crate::settings::{ServerSettings, WrittenTransport};
+use crate::trust::{Definition, DefinitionKey, Pin, Rules};
 use crate::{Mistake, ServerName};
 
 pub use diff::LockDifference;
