@@ -2,7 +2,7 @@
 //!
 //! `data/rugpulls.jsonl` has one pair per line. Everything in it is data. Text that cannot be seen is escaped.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop there")]
 
 use std::collections::HashMap;
 

@@ -87,8 +87,7 @@ fn cursor_is_imported_and_its_entries_removed_and_restored() {
     assert_eq!(
         servers["github"],
         json!({
-            "title": "GitHub",
-            "command": "npx",
+            "title": "GitHub", "command": "npx",
             "args": ["-y", "server-github", "--api-key", "${file:secrets/github.api-key}"],
             "env": {
                 "GITHUB_TOKEN": "${file:secrets/github.GITHUB_TOKEN}", "LOG": "info", "OTHER_TOKEN": "${env:OTHER_TOKEN}"

@@ -2,6 +2,7 @@
 //!
 //! Parsers that are private to the gateway are compiled into this test, as they are into their fuzz targets.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "a check uses a part of each parser")]
 #![allow(clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -113,8 +113,10 @@ pub(crate) fn arrays(form: &Form, mut rows: Vec<Value>, values: &mut Vec<Value>)
 /// The statements that write these values, row by row, with a form that is used rarely. No rows, no statement.
 pub(crate) fn statements(form: &Form, dialect: Dialect, rows: Vec<Value>) -> Vec<Statement> {
     let mut statements = Vec::new();
+    if rows.is_empty() {
+        return statements;
+    }
     match dialect {
-        _ if rows.is_empty() => {}
         Dialect::Sqlite => Bulk::new(form).fill(rows, &mut statements),
         Dialect::Postgres => {
             let mut values = Vec::with_capacity(form.columns.len());

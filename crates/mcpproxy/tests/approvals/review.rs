@@ -55,7 +55,8 @@ fn a_user_reviews_a_server_that_a_script_added() {
     let wrong = folder.run(&["servers", "review", "office", "--accept", "list_project"]);
     assert!(wrong.starts_with("exit 2\n") && wrong.contains("did you mean `list_projects`?"), "{wrong}");
 
-    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60"));
+    let mut anna =
+        Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60").env("NO_COLOR", "1"));
     anna.sees("office is new: ");
     anna.sees("or quit? ");
     anna.types("each\n");
