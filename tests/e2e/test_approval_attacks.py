@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import secrets
-import select
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -21,12 +18,12 @@ import pytest
 import peers
 from approvals import Ada, House, code, details, house_with_ada, said
 from gateway import Gateway, until
+from typist import typed
 from user import COOKIE, PASSWORD, Session, at_localhost, set_up_plainly, setup_link
 
 NO_FACTOR = "a user factor is required; approvals cannot be given non-interactively"
 REFUSED = 3
 FORBIDDEN = {401, 403, 404, 405, 415}
-TYPING_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -352,34 +349,6 @@ def test_a_program_cannot_approve_on_the_command_line(house: House, ada: Ada, tm
         assert done.returncode != 0 and house.state(approval) == "pending", done
 
 
-def typed(house: House, words: list[str], answers: list[tuple[str, str]]) -> tuple[int, str]:
-    """Runs a command at a terminal and answers each prompt."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(
-            peers.MCPPROXY, [peers.MCPPROXY, *words, "--home", str(house.gateway.home)], house.gateway.environment()
-        )
-    heard, left = "", list(answers)
-    end = time.monotonic() + TYPING_SECONDS
-    seen = 0
-    while time.monotonic() < end:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not piece:
-                break
-            heard += piece.decode(errors="replace")
-        if left and re.search(left[0][0], heard[seen:]):
-            seen = len(heard)
-            os.write(terminal, left.pop(0)[1].encode() + b"\n")
-    else:
-        os.kill(child, 9)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), heard
-
-
 @pytest.mark.parametrize("tool", ["update_customer", "send_external"])
 def test_a_user_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
     agent, args = house.in_a_hurry(), house.fresh()
@@ -390,9 +359,9 @@ def test_a_user_at_a_terminal(house: House, ada: Ada, tool: str) -> None:
         answers.append(("Code from your authenticator app: $", ada.code()))
     else:
         hasty = [name, ("Password: $", "wrong"), ("Name: $", "")]
-        exit_code, heard = typed(house, ["approvals", "approve", approval], hasty)
+        exit_code, heard = typed(house.gateway, ["approvals", "approve", approval], hasty)
         assert exit_code == REFUSED and house.state(approval) == "pending", heard
-    exit_code, heard = typed(house, ["approvals", "approve", approval], answers)
+    exit_code, heard = typed(house.gateway, ["approvals", "approve", approval], answers)
     assert exit_code == 0, heard
     assert PASSWORD not in heard, "what is typed is not shown"
     assert house.state(approval) == "approved"

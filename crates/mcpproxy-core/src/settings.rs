@@ -31,8 +31,10 @@ mod address;
 mod amount;
 mod approvals;
 mod changes;
+mod contracts;
 mod foreign;
 mod identity;
+mod intent;
 mod keys;
 mod limits;
 mod read;
@@ -62,11 +64,13 @@ pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, changed_keys, changed_server_keys, diff};
+pub use contracts::{ContractSettings, Unclassified, Weakening};
 pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
 };
 pub use identity::{ServerIdentity, WrittenTransport};
+pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
@@ -160,92 +164,6 @@ pub enum TransportSettings {
         kind: &'static str,
         mistakes: Vec<Mistake>,
     },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IntentSettings {
-    pub strict_server_validation: bool,
-    pub two_key: TwoKey,
-    pub unannotated: Unannotated,
-}
-
-/// The setting `two_key`: must an agent repeat the operation in `intent.operation_type`?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TwoKey {
-    Optional,
-    Required,
-}
-
-impl TwoKey {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Optional => "optional",
-            Self::Required => "required",
-        }
-    }
-}
-
-/// The setting `unannotated`, for read calls on tools without annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unannotated {
-    Trust,
-    Warn,
-    RequireWrite,
-}
-
-impl Unannotated {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trust => "trust",
-            Self::Warn => "warn",
-            Self::RequireWrite => "require_write",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContractSettings {
-    pub unclassified: Unclassified,
-    pub weakening: Weakening,
-}
-
-/// The setting `weakening`, for a reload that removes or weakens contracts or policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weakening {
-    /// Waits until a user confirms it, or until the gateway restarts.
-    #[default]
-    Confirm,
-    /// Takes effect at once, for setups that replace all files atomically.
-    Apply,
-}
-
-impl Weakening {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Confirm => "confirm",
-            Self::Apply => "apply",
-        }
-    }
-}
-
-/// The setting `unclassified`, for tools without a risk level from the operator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unclassified {
-    /// Follows the tool's annotations and requires nothing more.
-    #[default]
-    Allow,
-    ConfirmDestructive,
-    Deny,
-}
-
-impl Unclassified {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::ConfirmDestructive => "confirm_destructive",
-            Self::Deny => "deny",
-        }
-    }
 }
 
 /// Reads a settings file, or returns all its mistakes in the order of the file.
@@ -380,12 +298,6 @@ impl TransportSettings {
     }
 }
 
-impl Default for IntentSettings {
-    fn default() -> Self {
-        Self { strict_server_validation: true, two_key: TwoKey::Optional, unannotated: Unannotated::Trust }
-    }
-}
-
 fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameClashes) -> Settings {
     let default = Settings::default();
     let passthrough = reader.parsed_list(fields, "env_passthrough", server::parse_passthrough);
@@ -396,8 +308,8 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
             .find("mcpServers")
             .map(|field| server::read_all(reader, field, &surroundings))
             .unwrap_or_default(),
-        intent: read_intent(reader, fields).unwrap_or_default(),
-        contracts: read_contracts(reader, fields).unwrap_or_default(),
+        intent: intent::read(reader, fields).unwrap_or_default(),
+        contracts: contracts::read(reader, fields).unwrap_or_default(),
         trust: trust::read(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
@@ -429,24 +341,4 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         reader.report(field.position, message);
     }
     settings
-}
-
-fn read_intent(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<IntentSettings> {
-    let fields = reader.fields(&fields.find("intent_declaration")?.node, &keys::INTENT)?;
-    let default = IntentSettings::default();
-    Some(IntentSettings {
-        strict_server_validation: reader
-            .boolean_of(&fields, "strict_server_validation")
-            .unwrap_or(default.strict_server_validation),
-        two_key: reader.choice_of(&fields, "two_key", keys::TWO_KEY).unwrap_or(default.two_key),
-        unannotated: reader.choice_of(&fields, "unannotated", keys::UNANNOTATED).unwrap_or(default.unannotated),
-    })
-}
-
-fn read_contracts(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<ContractSettings> {
-    let fields = reader.fields(&fields.find("contracts")?.node, &keys::CONTRACTS)?;
-    Some(ContractSettings {
-        unclassified: reader.choice_of(&fields, "unclassified", keys::UNCLASSIFIED).unwrap_or_default(),
-        weakening: reader.choice_of(&fields, "weakening", keys::WEAKENING).unwrap_or_default(),
-    })
 }

@@ -70,7 +70,7 @@ pub struct HeldPin<'a> {
     pub definition: &'a Definition,
     pub pin: Pin,
     pub reason: Held,
-    /// What a reviewer should know about it, as JSON.
+    /// The meaning of the change and the findings, as JSON, for the reviewer.
     pub details: String,
 }
 

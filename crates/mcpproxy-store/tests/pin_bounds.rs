@@ -84,7 +84,7 @@ async fn texts_that_wait_are_bounded(place: &Place) {
     let waiting = store.waiting_pins(ID).await.unwrap();
     assert_eq!(waiting.len(), 32, "32 MiB are 31 such texts, and a small one");
     assert!(waiting.iter().any(|one| *one.key.name == *"small"));
-    // What has no room is quarantined all the same, and its turn comes when others are decided.
+    // Definitions without room are quarantined all the same, and their turn comes when others are decided.
     let decisions: Vec<_> = all.iter().map(|one| decision(one, Choice::Reject)).collect();
     let decided = store.decide_pins(ID, &decisions, &user, T).await.unwrap();
     assert_eq!(decided.iter().filter(|decided| **decided == Decided::Done).count(), 31);

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import pty
-import re
-import select
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -19,11 +15,11 @@ import httpx
 
 import peers
 from gateway import Gateway, until
+from typist import typed
 from user import PASSWORD, Session, Totp, set_up_plainly
 from wire import LEGACY, MODERN, Wire
 
 SECONDS = 15
-TYPING_SECONDS = 60
 SERVER = str(Path(__file__).parent / "changing_server.py")
 VARIANTS = ("read", "write", "destructive")
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -249,37 +245,6 @@ def records(gateway: Gateway, server: str, *codes: str) -> list[dict[str, Any]]:
 
 
 # -- terminals --------------------------------------------------------------------------------------------------
-
-
-def typed(gateway: Gateway, words: list[str], answers: list[tuple[str, str]], then: Any = None) -> tuple[int, str]:
-    """Runs `mcpproxy --home HOME WORDS` at a terminal and answers each prompt. Returns the exit code and the screen.
-
-    `then` is called before the last answer.
-    """
-    child, terminal = pty.fork()
-    if child == 0:
-        environment = {**gateway.environment(), "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
-        os.execve(peers.MCPPROXY, [peers.MCPPROXY, "--home", str(gateway.home), *words], environment)
-    heard, left, seen = "", list(answers), 0
-    end = time.monotonic() + TYPING_SECONDS
-    while time.monotonic() < end:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                break
-            if not piece:
-                break
-            heard += piece.decode(errors="replace")
-        if left and re.search(left[0][0], heard[seen:]):
-            seen = len(heard)
-            if then and len(left) == 1:
-                then()
-            os.write(terminal, left.pop(0)[1].encode() + b"\n")
-    else:
-        os.kill(child, 9)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), heard
 
 
 SIGN_IN = [("Name: $", "ada"), ("Password: $", PASSWORD)]

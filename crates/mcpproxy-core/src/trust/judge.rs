@@ -9,7 +9,7 @@ use super::scan::{Finding, Neighbours, Severity, scan, scan_text};
 use super::{Definition, DefinitionKey, DefinitionKind, Pin};
 use crate::json::string_value;
 
-/// What is stored about one server, under its identity.
+/// The stored definitions of one server, under its identity.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// True once the server was listed before. The first list of a server follows the rule for first sight, and
@@ -18,7 +18,7 @@ pub struct Known {
     pub definitions: HashMap<DefinitionKey, Pinned>,
 }
 
-/// What is stored about one definition.
+/// The stored versions of one definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pinned {
     pub accepted: Option<Accepted>,

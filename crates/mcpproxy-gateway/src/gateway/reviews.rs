@@ -49,9 +49,9 @@ impl Gateway {
 /// Selects the definitions for a lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOf {
-    /// What agents see.
+    /// Definitions that agents see.
     Accepted,
-    /// What servers list, also what is quarantined.
+    /// Definitions that servers list, with quarantined ones.
     Listed,
 }
 

@@ -60,7 +60,7 @@ impl ToolChanges {
         self.known.retain(|name, _| snapshot.offers.contains_key(name));
         let now = Instant::now();
         for name in std::mem::take(&mut self.listed) {
-            // What the server listed, with definitions that are held.
+            // The whole list of the server, with definitions that are held.
             let Some(offer) = snapshot.servers.get(&name).map(|server| Arc::clone(&server.offers().tools)) else {
                 continue;
             };

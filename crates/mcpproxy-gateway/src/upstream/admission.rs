@@ -27,7 +27,7 @@ pub(crate) struct Admission {
     /// The same without what is held.
     pub(crate) offers: Arc<Offers>,
     pub(crate) held: Arc<BTreeMap<DefinitionKey, Quarantined>>,
-    /// What the store knew, and its version then.
+    /// The stored pins that the judgement used, and their version.
     pub(crate) known: Option<(i64, Arc<Known>)>,
 }
 

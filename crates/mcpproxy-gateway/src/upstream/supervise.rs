@@ -81,7 +81,7 @@ pub(crate) enum Change {
     Prompts,
     Resources,
     ResourceUpdated(String),
-    /// What agents may see was judged again, without a new list.
+    /// A judgement without a new list: after a user's decision, or with other rules.
     Judged,
 }
 

@@ -144,7 +144,7 @@ mod tests {
         Definition::new(DefinitionKind::Tool, "send", &format!(r#"{{"version":{version}}}"#))
     }
 
-    /// What is stored about `send`: the accepted, the waiting and the rejected version, or 0 for none.
+    /// The stored versions of `send`: the accepted, the waiting and the rejected version, or 0 for none.
     fn state([accepted, waiting, rejected]: [u32; 3]) -> State {
         let key = key_digest(&tool(1).key);
         let mut state = State::default();

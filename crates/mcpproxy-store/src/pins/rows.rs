@@ -25,7 +25,7 @@ const STATE: &str = "SELECT CAST('accepted' AS TEXT), key, kind, formula, pin, \
      UNION ALL SELECT 'rejected', key, kind, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, \
      ended_ms, revision, NULL, NULL FROM past_pins WHERE identity = $1 AND state = 'rejected'";
 
-/// What is stored about a server, without the texts.
+/// The stored rows of a server, without the texts.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) accepted: HashMap<KeyDigest, AcceptedRow>,

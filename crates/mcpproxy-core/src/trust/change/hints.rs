@@ -7,7 +7,7 @@ use super::{Differences, Gravity, members, text};
 use crate::json::{canonical, member};
 use crate::{Hints, Variant};
 
-/// What one hint means. Clients and the gateway trust a tool more the lower the value is: the trusting value, then no
+/// The values of one hint. Clients and the gateway trust a tool more the lower the value is: the trusting value, then no
 /// value, then the opposite.
 struct HintRow {
     key: &'static str,

@@ -81,7 +81,7 @@ concepts! {
     SecretPath,
     /// A shell command that prints secrets.
     SecretCommand,
-    /// What the user and the model said to each other.
+    /// The conversation between the user and the model.
     Conversation,
     /// A conversation or prompt, perhaps one that the tool works with.
     Talk,
@@ -139,7 +139,7 @@ concepts! {
     Protection,
     /// To log, record or collect.
     Capture,
-    /// What nobody logs without reason: key strokes, passwords.
+    /// Input that nobody logs without reason: key strokes, passwords.
     Sensitive,
     /// Remote, external, third party.
     Remote,

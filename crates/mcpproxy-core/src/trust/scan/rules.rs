@@ -76,7 +76,7 @@ impl Rule {
     }
 }
 
-/// What nobody hands to a tool without reason.
+/// Data that nobody hands to a tool without reason.
 const PRIVATE: &[Concept] =
     &[Conversation, SystemPrompt, Secret, SecretPath, Environment, ToolData, Personal, SecretCommand];
 
