@@ -22,6 +22,17 @@
     if (state) state.classList.toggle("soon", left < 60000);
   });
 
+  // Times in the zone of the viewer. The exact time is in the title.
+  const zone = (root) => all("time[datetime]", root).forEach((time) => {
+    const at = new Date(time.dateTime);
+    if (isNaN(at)) return;
+    time.title = at.toLocaleString([], { dateStyle: "full", timeStyle: "long" });
+    if (!time.hasAttribute("data-clock")) return;
+    const today = at.toDateString() === new Date().toDateString();
+    const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+    time.textContent = at.toLocaleString([], today ? clock : { day: "numeric", month: "short", ...clock });
+  });
+
   // A yes that was meant for something else: buttons that appear under a finger wait a second.
   const arm = (root) => {
     all("[data-wait]", root).forEach((button) => {
@@ -46,13 +57,14 @@
       }, { once: true });
     }
     tick();
+    zone(root);
     document.dispatchEvent(new Event("armed"));
   };
 
   // Changes: fetch this page again and take what differs. What somebody is typing stays.
   let busy = false, again = false;
   const refresh = async () => {
-    if (busy) { again = true; return; }
+    if (busy || document.hidden) { again = true; return; }
     busy = true;
     try {
       const answer = await fetch(location.href, { credentials: "same-origin", redirect: "manual" });
@@ -69,12 +81,20 @@
         arm(next);
         const heading = next.querySelector(".over h2") || next.querySelector("h1");
         say("Updated. " + (heading ? heading.textContent.trim() : ""));
+      } else if (main && next) {
+        all("[data-part]", next).forEach((part) => {
+          const old = document.getElementById(part.id);
+          if (!old || old.dataset.key === part.dataset.key || old.contains(document.activeElement)) return;
+          old.replaceWith(part);
+          arm(part);
+        });
       }
     } catch { /* the next change tries again */ } finally {
       busy = false;
-      if (again) { again = false; refresh(); }
+      if (again && !document.hidden) { again = false; refresh(); }
     }
   };
+  document.addEventListener("visibilitychange", () => { if (again && !document.hidden) { again = false; refresh(); } });
 
   // A tab that nobody touches must not keep its session alive: after a while it stops listening.
   const IDLE = 14 * 60 * 1000;

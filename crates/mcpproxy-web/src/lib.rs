@@ -6,6 +6,7 @@
 //! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
+//! - `editor`: changes of the operator's files, as the program implements them.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
 //!
@@ -13,6 +14,7 @@
 
 mod auth;
 mod diff;
+pub mod editor;
 mod peer;
 mod problem;
 mod query;
@@ -52,6 +54,7 @@ pub mod replays {
 }
 
 use crate::auth::identity::AppState;
+use crate::editor::{ContractsEditor, ServersEditor};
 use crate::problem::Problem;
 
 /// Everything that the routes need.
@@ -67,6 +70,8 @@ pub struct Web {
     pub facts: Facts,
     /// Ends streams that would never end. Cancel it before you wait for connections to close.
     pub stopping: CancellationToken,
+    pub servers_editor: Box<dyn ServersEditor>,
+    pub contracts_editor: Box<dyn ContractsEditor>,
 }
 
 /// Facts about the running process, shown in `/api/v1/status`.

@@ -107,6 +107,8 @@ impl Fixture {
             guard: Guard::new(8080, &[], &[]),
             facts,
             stopping: stopping.clone(),
+            servers_editor: Box::new(crate::editor::ReadOnly),
+            contracts_editor: Box::new(crate::editor::ReadOnly),
         });
         Self { app, gateway, store, ledger, stopping, folder }
     }

@@ -1,16 +1,23 @@
 //! The web pages for users. Each file below has the rows of its pages and forms at the top. See [`page`].
 
 mod account;
+mod activity;
+mod agents;
 mod approvals;
-mod events;
+pub(crate) mod events;
 mod form;
 mod frame;
 mod grants;
+mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod posted;
+mod servers;
+mod settings;
 mod sign_in;
+mod tools;
 mod users;
+mod visitor;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -32,6 +39,12 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
     let files = [
         ENTRY_PAGES,
         assets::PAGES,
+        overview::PAGES,
+        activity::PAGES,
+        tools::PAGES,
+        servers::PAGES,
+        agents::PAGES,
+        settings::PAGES,
         sign_in::PAGES,
         account::PAGES,
         users::PAGES,
@@ -42,28 +55,16 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
     files.into_iter().flatten()
 }
 
-const ENTRY_PAGES: &[Page] = &[
-    Page {
-        name: "root",
-        method: Verb::Get,
-        path: "/",
-        access: PageAccess::Everybody,
-        decides: false,
-        sent_from: None,
-        is_stream: false,
-        handler: |method| on(method, || async { Redirect::to("/ui/") }),
-    },
-    Page {
-        name: "home",
-        method: Verb::Get,
-        path: "/ui/",
-        access: PageAccess::Everybody,
-        decides: false,
-        sent_from: None,
-        is_stream: false,
-        handler: |method| on(method, || async { Redirect::to("/ui/approvals") }),
-    },
-];
+const ENTRY_PAGES: &[Page] = &[Page {
+    name: "root",
+    method: Verb::Get,
+    path: "/",
+    access: PageAccess::Everybody,
+    decides: false,
+    sent_from: None,
+    is_stream: false,
+    handler: |method| on(method, || async { Redirect::to("/ui/") }),
+}];
 
 pub(crate) fn router(app: &AppState) -> Router {
     let routes = all_pages().fold(Router::new(), |router, page| {
@@ -145,7 +146,7 @@ fn signed_out(looked_from: &str) -> Response {
 /// Answers unknown paths below `/ui/`.
 pub(crate) fn not_here() -> Response {
     let text = "This page does not exist. The address may be incomplete, or from another version.";
-    let mut response = notice(StatusCode::NOT_FOUND, "Page not found", text, ("/ui/approvals", "Go to approvals"));
+    let mut response = notice(StatusCode::NOT_FOUND, "Page not found", text, ("/ui/", "Go to the overview"));
     pages::harden(&mut response);
     response
 }
@@ -158,7 +159,7 @@ pub(crate) fn notice(status: StatusCode, heading: &str, text: &str, (link, link_
 pub(crate) fn unavailable(error: &mcpproxy_store::StoreError) -> Response {
     tracing::warn!(error = error as &dyn std::error::Error, "a page could not read or write the store");
     let text = "The gateway cannot reach its database right now. Your change was not saved. Try again in a moment.";
-    notice(StatusCode::SERVICE_UNAVAILABLE, "Temporarily unavailable", text, ("/ui/approvals", "Try again"))
+    notice(StatusCode::SERVICE_UNAVAILABLE, "Temporarily unavailable", text, ("/ui/", "Try again"))
 }
 
 #[cfg(test)]

@@ -159,6 +159,8 @@ impl Runtime {
             guard: guard.clone(),
             facts: facts(address, &base_url, &path),
             stopping: stopping.clone(),
+            servers_editor: Box::new(mcpproxy_web::editor::ReadOnly),
+            contracts_editor: Box::new(mcpproxy_web::editor::ReadOnly),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
         let (current, wanted, read) = (files, None, operator_files::read);

@@ -53,7 +53,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
 
 fn of_page(page: &Page) -> Row {
     match page.name {
-        "root" | "home" => [303, 303, 303, 303, 303, 303],
+        "root" => [303, 303, 303, 303, 303, 303],
         "style" | "script" | "key_script" => OPEN,
         "setup" => [200, 403, 403, 200, 200, 200],
         // Without a password.
@@ -62,6 +62,7 @@ fn of_page(page: &Page) -> Row {
         // With a wrong password.
         "log_in" => [401, 403, 403, 401, 401, 401],
         "log_out" => [401, 403, 403, 303, 303, 303],
+        "overview" | "activity" | "tools" | "servers" | "agents" | "settings" => [303, 403, 403, 200, 200, 200],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
         // With an invalid code, and without passkeys.
         "set_totp" | "add_passkey" | "remove_passkey" => [401, 403, 403, 422, 422, 422],

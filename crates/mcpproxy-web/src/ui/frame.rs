@@ -2,6 +2,7 @@
 
 use mcpproxy_store::StoreError;
 
+use super::events::Topic;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::ui::pages::{Frame, FrameUser, assets};
 
@@ -18,7 +19,7 @@ pub(crate) async fn around(
         pending: if signed.session.is_enrolled { app.web.store.count_pending().await? } else { 0 },
         key: String::new(),
         version: assets::version(),
-        is_live: signed.session.is_enrolled,
+        live: signed.session.is_enrolled.then_some(Topic::Approvals),
         asks_password: false,
     })
 }

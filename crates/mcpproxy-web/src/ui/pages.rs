@@ -1,23 +1,30 @@
 //! The content of pages: plain values, and the templates that render them.
 
 pub(crate) mod account;
+pub(crate) mod activity;
+pub(crate) mod agents;
 pub(crate) mod assets;
 pub(crate) mod confirm;
 pub(crate) mod grant_schema;
 pub(crate) mod labels;
 pub(crate) mod lists;
+pub(crate) mod overview;
+pub(crate) mod servers;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tools;
 pub(crate) mod whole;
 
+use super::events::Topic;
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 
 /// The Content-Security-Policy of all pages: only our own styles and scripts, forms only to us, no framing.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'self'; img-src 'self' data:; object-src 'none'; form-action 'self'; \
+    base-uri 'none'; frame-ancestors 'none'";
 
 /// The parts that all pages share.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +38,8 @@ pub(crate) struct Frame {
     /// survives.
     pub(crate) key: String,
     pub(crate) version: &'static str,
-    /// True if the page listens for changes.
-    pub(crate) is_live: bool,
+    /// The changes that the page listens for, if any.
+    pub(crate) live: Option<Topic>,
     /// True if the page key was rejected, so that the form asks for the password.
     pub(crate) asks_password: bool,
 }

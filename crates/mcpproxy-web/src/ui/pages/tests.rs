@@ -16,6 +16,7 @@ use super::{Frame, FrameUser, Login, Notice, Setup};
 use crate::auth::factor::Factors;
 use crate::auth::totp;
 use crate::diff::Audience;
+use crate::ui::events::Topic;
 use crate::wire::WholeApproval;
 
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -29,7 +30,7 @@ fn frame(title: &str) -> Frame {
         pending: 2,
         key: String::new(),
         version: "v1",
-        is_live: true,
+        live: Some(Topic::Approvals),
         asks_password: false,
     }
 }

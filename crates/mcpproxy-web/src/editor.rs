@@ -1,0 +1,102 @@
+//! Changes of the operator's files that users make on a page.
+//!
+//! This crate must not know where the files are or how they are written. The program implements these traits with the
+//! code that its own commands use, so that a page and a command write the same text.
+
+use std::fmt;
+
+use mcpproxy_core::{ServerName, ToolName};
+
+/// The reason why a file was not changed, for the user, with a next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditError {
+    /// The input is wrong. The sentence says what to change.
+    Invalid(String),
+    /// The files cannot be written. The text is for the user to paste into the file.
+    ReadOnly {
+        file: String,
+        text: String,
+    },
+    Failed(String),
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(sentence) | Self::Failed(sentence) => f.write_str(sentence),
+            Self::ReadOnly { file, .. } => {
+                write!(f, "{file} cannot be written. Paste the text into the file yourself.")
+            }
+        }
+    }
+}
+
+/// Edits the servers in the settings file.
+pub trait ServersEditor: Send + Sync {
+    /// Adds the servers of a client's JSON, such as `{"mcpServers": {"time": {"command": "uvx"}}}`. Returns their names.
+    fn add(&self, pasted: &str) -> Result<Vec<ServerName>, EditError>;
+
+    fn set_enabled(&self, server: &ServerName, is_enabled: bool) -> Result<(), EditError>;
+
+    fn remove(&self, server: &ServerName) -> Result<(), EditError>;
+}
+
+/// Edits contract files.
+pub trait ContractsEditor: Send + Sync {
+    /// Returns the contract file of a tool as it would be after the change.
+    fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError>;
+
+    /// Writes a draft, unless the file has changed since.
+    fn write(&self, draft: &ContractDraft) -> Result<(), EditError>;
+}
+
+/// New values of a contract: its fields, as YAML text by dotted name, such as `risk` and `confirmation.required`. `None`
+/// removes the field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContractChange {
+    pub fields: Vec<(&'static str, Option<String>)>,
+}
+
+/// A contract file before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContractDraft {
+    /// The path below the data folder, such as `contracts/mail.yaml`.
+    pub file: String,
+    /// Empty if the file does not exist yet.
+    pub before: String,
+    pub after: String,
+}
+
+/// Refuses every change, for gateways whose files no page may write.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOnly;
+
+impl ReadOnly {
+    fn refuse<T>() -> Result<T, EditError> {
+        Err(EditError::Failed("The files of this gateway cannot be changed here. Use the command line.".to_owned()))
+    }
+}
+
+impl ServersEditor for ReadOnly {
+    fn add(&self, _: &str) -> Result<Vec<ServerName>, EditError> {
+        Self::refuse()
+    }
+
+    fn set_enabled(&self, _: &ServerName, _: bool) -> Result<(), EditError> {
+        Self::refuse()
+    }
+
+    fn remove(&self, _: &ServerName) -> Result<(), EditError> {
+        Self::refuse()
+    }
+}
+
+impl ContractsEditor for ReadOnly {
+    fn draft(&self, _: &ToolName, _: &ContractChange) -> Result<ContractDraft, EditError> {
+        Self::refuse()
+    }
+
+    fn write(&self, _: &ContractDraft) -> Result<(), EditError> {
+        Self::refuse()
+    }
+}
