@@ -26,6 +26,8 @@ pub(super) struct Requests {
     part: Part,
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
+    /// True if the last byte of that line is a carriage return, which may be behind the beginning that is kept.
+    has_return: bool,
 }
 
 /// The part of a request that the next byte belongs to.
@@ -109,23 +111,31 @@ impl Requests {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = LINE_MAX_BYTES.saturating_sub(self.line.len()).min(bytes.len());
+        // A line that was cut keeps one byte more than counts, so that its return is not taken for a part of it.
+        let room = (LINE_MAX_BYTES + 1).saturating_sub(self.line.len()).min(bytes.len());
         self.line.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        if let Some(last) = bytes.last() {
+            self.has_return = *last == b'\r';
+        }
     }
 
     /// Looks at a line, of which this is the end.
     fn end_line(&mut self, end: &[u8]) -> Finding {
-        if self.line.is_empty() {
-            return self.whole_line(end);
-        }
         self.keep(end);
-        let line = std::mem::take(&mut self.line);
-        self.whole_line(&line)
+        let mut line = std::mem::take(&mut self.line);
+        let has_return = std::mem::take(&mut self.has_return);
+        if has_return && line.len() <= LINE_MAX_BYTES {
+            line.pop();
+        }
+        line.truncate(LINE_MAX_BYTES);
+        let found = self.whole_line(&line, has_return);
+        line.clear();
+        self.line = line;
+        found
     }
 
-    fn whole_line(&mut self, ended: &[u8]) -> Finding {
-        let line = ended.strip_suffix(b"\r").unwrap_or(ended);
-        let has_return = line.len() < ended.len();
+    /// Looks at the beginning of a line, without its line break.
+    fn whole_line(&mut self, line: &[u8], has_return: bool) -> Finding {
         let next = match self.part {
             Part::Head(head) if !line.is_empty() => Some(Part::Head(head.with(line))),
             // Empty lines before a request are allowed.
@@ -252,6 +262,18 @@ mod tests {
             check(&first, Finding::Nothing);
             check(&format!("{first}{PLAIN}Content-Length: 2\r\n\r\nok"), Finding::Nothing);
             check(&format!("{first}{bad}"), Finding::AmbiguousLength);
+        }
+    }
+
+    /// The end of a long line may arrive later than its beginning.
+    #[test]
+    fn long_lines_end_like_short_ones() {
+        let chunks = format!("{PLAIN}Transfer-Encoding: chunked\r\n\r\n0\r\n");
+        for size in [LINE_MAX_BYTES - 1, LINE_MAX_BYTES, LINE_MAX_BYTES + 1, LINE_MAX_BYTES * 2] {
+            let line = "x".repeat(size);
+            check(&format!("{chunks}{line}\r\n\r\n"), Finding::Nothing);
+            check(&format!("{chunks}{line}\n\r\n"), Finding::AmbiguousLength);
+            check(&format!("{chunks}{line}\rx\n\r\n"), Finding::AmbiguousLength);
         }
     }
 
