@@ -194,13 +194,13 @@ fn which(case: &Case) -> Which {
 }
 
 /// The echo server in a process of its own, so that it does not share a thread with the load.
-struct Echo {
-    address: SocketAddr,
+pub(crate) struct Echo {
+    pub(crate) address: SocketAddr,
     _child: Child,
 }
 
 impl Echo {
-    fn start(speaks: Server, tools: usize) -> Result<Self> {
+    pub(crate) fn start(speaks: Server, tools: usize) -> Result<Self> {
         let mut command = std::process::Command::new(std::env::current_exe()?);
         command.args(["echo", "--server", speaks.name(), "--tools", &tools.to_string()]);
         let mut child = Child::start("the echo server", command, Stdout::Pipe)?;

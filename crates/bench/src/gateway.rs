@@ -41,6 +41,17 @@ impl Gateway {
     /// Starts mcpproxy in front of the echo servers, and waits until it knows all tools.
     pub(crate) async fn start(program: &Path, servers: &Servers, setup: Setup, storage: Option<&str>) -> Result<Self> {
         let home = tempfile::tempdir().context("could not make a data folder for mcpproxy")?;
+        Self::start_in(home, program, servers, setup, storage).await
+    }
+
+    /// Works like `start`, with a data folder that may have a log already.
+    pub(crate) async fn start_in(
+        home: TempDir,
+        program: &Path,
+        servers: &Servers,
+        setup: Setup,
+        storage: Option<&str>,
+    ) -> Result<Self> {
         std::fs::write(home.path().join("mcp_config.json"), settings(servers, storage)?.to_string())?;
         if setup == Setup::Rules {
             rules::write(home.path())?;

@@ -151,7 +151,7 @@ async fn run_all(agents: Vec<Agent>, length: Duration, check: Check) -> Result<(
     Ok((back, all))
 }
 
-async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
+pub(crate) async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(address).await.with_context(|| format!("could not connect to `{address}`"))?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
@@ -160,7 +160,7 @@ async fn connect(address: SocketAddr) -> Result<SendRequest<Full<Bytes>>> {
     Ok(sender)
 }
 
-async fn send(
+pub(crate) async fn send(
     sender: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, HeaderMap, Bytes)> {

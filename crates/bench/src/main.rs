@@ -7,7 +7,9 @@ mod field;
 mod gateway;
 mod leg;
 mod load;
+mod log;
 mod nginx;
+mod pages;
 mod payload;
 mod peer;
 mod postgres;
@@ -67,6 +69,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Measure the pages of the console with a long log, and calls while many pages are open
+    Pages(pages::Options),
 }
 
 #[derive(clap::Args)]
@@ -135,6 +139,10 @@ fn run(cli: Cli) -> Result<()> {
         Some(Command::Echo { server, listen, tools }) => runtime.block_on(echo::serve(listen, server, tools)),
         Some(Command::Replay { calls, check }) => {
             let text = runtime.block_on(replay::measure(calls, check))?;
+            Ok(std::io::stdout().write_all(text.as_bytes())?)
+        }
+        Some(Command::Pages(options)) => {
+            let text = runtime.block_on(pages::measure(&options))?;
             Ok(std::io::stdout().write_all(text.as_bytes())?)
         }
         None => runtime.block_on(async {

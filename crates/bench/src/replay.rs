@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::policy::Policies;
-use mcpproxy_core::settings::{Retention, ServerSettings, Settings, TransportSettings};
-use mcpproxy_core::{Offer, Offered, Scope, ServerName, Variant, mask};
+use mcpproxy_core::settings::{ServerSettings, Settings, TransportSettings};
+use mcpproxy_core::{Offer, Offered, Scope, ServerName};
 use mcpproxy_gateway::{Files, Period, WhatIf, replay};
-use mcpproxy_store::{Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, WaitFor};
+use mcpproxy_store::{Location, SigningKey, Store};
 
 use crate::child::{own_cpu, own_rss_kib};
+use crate::log::{self, AGENTS, TOOLS};
 
-const TOOLS: u64 = 20;
-const AGENTS: u64 = 5;
 const BEGIN_MS: i64 = 1_700_000_000_000;
 const PAUSE_MS: i64 = 100;
 /// The speed that a replay must have.
@@ -39,7 +38,8 @@ pub(crate) async fn measure(calls: u64, is_checked: bool) -> Result<String> {
         random[0] = agent.to_le_bytes()[0];
         store.create_token(&format!("agent{agent}"), &Scope::everything(), random, BEGIN_MS).await?;
     }
-    fill(&store, calls).await?;
+    let key = SigningKey::from_seed(&[1; 32]).context("a key")?;
+    log::fill(&store, key, calls, BEGIN_MS, PAUSE_MS).await?;
     let (active, what_if, offers) = files()?;
     let until_ms = Some(BEGIN_MS + (calls / FEW).cast_signed() * PAUSE_MS);
     let few = Period { until_ms, ..Period::default() };
@@ -102,53 +102,6 @@ fn files() -> Result<(Files, WhatIf, Offers)> {
     let active = Files { settings: Arc::new(settings), contracts: contracts("low")?, policies };
     let what_if = WhatIf { contracts: Some(contracts("critical")?), ..WhatIf::default() };
     Ok((active, what_if, Offers::from([(server, Arc::new(offer))])))
-}
-
-async fn fill(store: &Store, calls: u64) -> Result<()> {
-    let options = LedgerOptions {
-        key: SigningKey::from_seed(&[1; 32]).context("a key")?,
-        newest_checkpoint: None,
-        checkpoints_to: None,
-        retention: Retention { payloads: None, payload_bytes: None, records: None },
-        patience: Duration::from_secs(20),
-        now_ms: || BEGIN_MS,
-    };
-    let ledger = Ledger::start(store, options).await?;
-    for n in 0..calls {
-        // Retry if the disk cannot keep up.
-        while ledger.append(record(n), WaitFor::Queue).await.is_err() {}
-    }
-    ledger.finish().await?;
-    Ok(())
-}
-
-fn record(n: u64) -> NewRecord {
-    // A hash of `n`, so that neighbouring records differ.
-    let chance = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let tool = chance % TOOLS;
-    let variant = if tool.is_multiple_of(2) { Variant::Read } else { Variant::Write };
-    let secret = if chance.is_multiple_of(10) { r#","password":"hunter2""# } else { "" };
-    let args = format!(r#"{{"id":{n},"note":"Reminder number {n}","to":["kim","alex"]{secret}}}"#);
-    NewRecord {
-        time_ms: BEGIN_MS + n.cast_signed() * PAUSE_MS,
-        random: chance,
-        kind: Kind::Call,
-        status: Status::Success,
-        agent: Some(format!("agent{}", (chance >> 8) % AGENTS)),
-        client: Some("bench 1.0".to_owned()),
-        server: Some("fx".to_owned()),
-        tool: Some(format!("tool{tool}")),
-        is_known_tool: true,
-        intent_type: Some(variant),
-        risk: None,
-        code: None,
-        message: None,
-        duration_us: Some(1_200),
-        metadata: format!(
-            r#"{{"intent":{{"operation_type":"{variant}","reason":"The user asked"}},"tool_variant":"call_tool_{variant}","intent_verified":true}}"#
-        ),
-        args: Some(Payload::of(mask(&args, &[]), args.len())),
-    }
 }
 
 #[cfg(test)]
