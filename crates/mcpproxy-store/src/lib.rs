@@ -48,6 +48,7 @@ pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;
 pub use log::ledger::{Ledger, LedgerOptions, WaitFor};
 pub use log::list::{Cursor, Page};
+pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{Durations, Summary, SummaryGroup};

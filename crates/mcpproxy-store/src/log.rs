@@ -14,6 +14,7 @@ pub(crate) mod ledger;
 mod line;
 pub(crate) mod list;
 mod operation;
+pub(crate) mod place;
 mod positions;
 pub(crate) mod queue;
 mod removal;

@@ -23,6 +23,8 @@ on_both!(
     pages_are_complete_and_have_no_duplicates,
     a_text_is_found_wherever_it_stands,
     records_that_arrive_meanwhile_do_not_move_the_pages,
+    newer_pages_lead_back,
+    a_record_knows_its_place,
     a_page_has_one_record_at_least_and_five_hundred_at_most,
     a_page_looks_at_so_many_records_and_no_more,
     a_record_is_found_by_as_much_of_its_id_as_is_unique,
@@ -53,6 +55,7 @@ fn record(n: u32) -> NewRecord {
         tool: word("tool", 4),
         intent_type: [Some(Variant::Read), Some(Variant::Write), Some(Variant::Destructive), None][n as usize % 4],
         risk: RiskLevel::ALL.get(n as usize % 8).copied(),
+        code: word("code", 2).filter(|_| n.is_multiple_of(3)),
         metadata: METADATA.get(n as usize % 9).copied().unwrap_or("{}").to_owned(),
         args: None,
         ..call(n)
@@ -82,6 +85,7 @@ fn matches(filter: &Filter, n: u32) -> bool {
         && fits(&filter.risk, record.risk)
         && fits(&filter.sensitivity, (n % 9 == 1).then_some(Sensitivity::Private))
         && fits(&filter.category, (n % 9 == 2).then(|| "a \"b\"".to_owned()))
+        && fits(&filter.code, record.code)
         && fits(&filter.dry_run, Some(n % 9 == 3))
         && fits(&filter.replayed, Some(n % 9 == 4))
         && filter.since_ms.is_none_or(|since| record.time_ms >= since)
@@ -116,6 +120,7 @@ fn filters() -> Vec<Filter> {
         |filter| filter.risk = Some(RiskLevel::High),
         |filter| filter.sensitivity = Some(Sensitivity::Private),
         |filter| filter.category = Some("a \"b\"".into()),
+        |filter| filter.code = Some("code1".into()),
         |filter| filter.dry_run = Some(true),
         |filter| filter.dry_run = Some(false),
         |filter| filter.replayed = Some(true),
@@ -214,6 +219,38 @@ async fn records_that_arrive_meanwhile_do_not_move_the_pages(place: &Place) {
     ledger.append(record(COUNT), WaitFor::Disk).await.unwrap();
     let second = store.list(&Filter::default(), first.next, 10).await.unwrap();
     assert_eq!(second.records[0].seq, first.records[9].seq - 1);
+}
+
+async fn newer_pages_lead_back(place: &Place) {
+    let (store, _ledger) = filled(place).await;
+    for filter in filters() {
+        let expected: Vec<u32> = (0..COUNT).rev().filter(|n| matches(&filter, *n)).collect();
+        let all = read_through(&store, &filter, 100).await;
+        let Some(from) = all.get(all.len().saturating_sub(5)) else { continue };
+        let after = Cursor::after(from);
+        let newer = store.list_newer(&filter, after, 7).await.unwrap();
+        let newer: Vec<u32> = newer.iter().map(|record| u32::try_from(record.seq).unwrap() - 1).collect();
+        let from = all.len().saturating_sub(5);
+        assert_eq!(newer, expected[from.saturating_sub(7)..from], "{filter:?}");
+    }
+}
+
+async fn a_record_knows_its_place(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let id = ledger.append(record(1), WaitFor::Disk).await.unwrap();
+    let open = ledger.open(call(2), WaitFor::Disk).await.unwrap();
+    let called = open.id();
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    ledger.finish().await.unwrap();
+    for (id, has_end) in [(id, false), (called, true)] {
+        let record = store.find(&id.to_string()).await.unwrap().unwrap().record;
+        let found = store.chain_place(&record).await.unwrap().unwrap();
+        assert_eq!((found.chain.as_str(), found.hash.len()), (ledger.verifier().chain(), 64));
+        assert_eq!(found.end_hash.is_some_and(|hash| hash != found.hash), has_end);
+        assert!(found.checkpoint.is_some_and(|(seq, _)| seq >= record.end_seq.unwrap_or(record.seq)));
+        let gone = Record { id: mcpproxy_store::RecordId::parse("01HF7YAT000000000000000001").unwrap(), ..record };
+        assert_eq!(store.chain_place(&gone).await.unwrap(), None);
+    }
 }
 
 async fn a_page_has_one_record_at_least_and_five_hundred_at_most(place: &Place) {

@@ -4,17 +4,19 @@
 //! - `rest`: the REST endpoints. One row per endpoint (`rest/endpoint.rs`).
 //! - `ui`: the web pages. One row per page or form (`ui/page.rs`).
 //! - `auth`: the sender of a request and their access. Passwords, sessions, second factors, the guard.
+//! - `parameters`: query parameters and the filters of records, for `rest` and `ui`.
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
 //! - `editor`: changes of the operator's files, as the program implements them.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
 //!
-//! `rest` and `ui` use `auth`, `wire` and `problem`, never each other.
+//! `rest` and `ui` use `auth`, `parameters`, `wire` and `problem`, never each other.
 
 mod auth;
 mod diff;
 pub mod editor;
+mod parameters;
 mod peer;
 mod problem;
 mod query;

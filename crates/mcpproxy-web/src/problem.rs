@@ -232,6 +232,19 @@ impl Problem {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Returns the message and the hint as two sentences, for a page.
+    pub(crate) fn sentences(&self) -> String {
+        let texts =
+            [self.message.as_deref().unwrap_or(self.row.message), self.hint.as_deref().unwrap_or(self.row.hint)];
+        let sentence = |text: &str| {
+            let mut chars = text.chars();
+            let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+            let end = if text.ends_with(['.', '?']) { "" } else { "." };
+            format!("{first}{}{end}", chars.as_str())
+        };
+        texts.map(sentence).join(" ")
+    }
+
     /// Lists the factors that the user could use.
     pub(crate) fn factors(self, factors: Vec<&'static str>) -> Self {
         Self { factors: Some(factors), ..self }

@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod activity;
+mod activity_pages;
 mod bad;
 mod contracts;
 mod document;

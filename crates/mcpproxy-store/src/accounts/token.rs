@@ -83,6 +83,13 @@ impl Store {
         Ok(tokens)
     }
 
+    /// Lists the names of agents, revoked ones too, in alphabetical order.
+    pub async fn agent_names(&self, limit: usize) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT DISTINCT name FROM tokens ORDER BY name LIMIT $1";
+        let rows = self.database().fetch(Statement::new(sql, vec![Value::limit(limit)]), "list the agents").await?;
+        rows.iter().map(|row| Columns::of(row, CORRUPT).word(0)).collect()
+    }
+
     /// Finds the agent of a token. The lookup compares digests, so its timing reveals nothing about any token.
     pub async fn find_agent(&self, secret: &str) -> Result<Option<Agent>, StoreError> {
         let sql = "SELECT name, scope FROM tokens WHERE hash = $1 AND revoked_ms IS NULL";

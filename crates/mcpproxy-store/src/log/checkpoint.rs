@@ -52,6 +52,12 @@ impl Checkpoint {
         note.lines().next()?.strip_prefix("mcpproxy/")
     }
 
+    /// The time in a note, before its signature is checked. At most as long as a time, and only visible ASCII.
+    pub(crate) fn claimed_time(note: &str) -> String {
+        let time = note.lines().nth(3).unwrap_or_default();
+        time.chars().filter(char::is_ascii_graphic).take("2000-01-01T00:00:00.000Z".len()).collect()
+    }
+
     /// Splits a file to which notes were appended.
     pub fn notes(text: &str) -> Vec<String> {
         let mut notes = Vec::new();

@@ -25,6 +25,8 @@ pub struct Filter {
     pub sensitivity: Option<Sensitivity>,
     /// The category of the tool's contract.
     pub category: Option<String>,
+    /// The code of an error, a refusal or another event.
+    pub code: Option<String>,
     /// `true` for dry runs only, `false` to leave them out.
     pub dry_run: Option<bool>,
     /// `true` for answers that were given again, `false` to leave them out.
@@ -92,6 +94,7 @@ impl Filter {
             && is(self.tool.as_deref(), record.tool.as_ref().map(Untrusted::for_json))
             && is(self.agent.as_deref(), record.agent.as_deref())
             && is(self.risk.as_ref(), record.risk.as_ref())
+            && is(self.code.as_deref(), record.code.as_ref().map(Untrusted::for_json))
             && self.members().iter().all(|(text, wanted)| record.metadata.for_json().contains(&**text) == *wanted)
             && self.part().is_none_or(|part| self.named() == Some(record.id) || mentions(record, &part))
     }

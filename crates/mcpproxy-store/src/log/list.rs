@@ -51,6 +51,17 @@ impl Store {
         Ok(Page { records, next: Some(Cursor { before: last.0 }), searched_to_ms: Some(last.time_ms()) })
     }
 
+    /// Lists the records next after the cursor, newest first: at most `limit`, and never more than `LIMIT_MAX`. Fewer
+    /// records mean that the newest one was reached, or that the search stopped after [`SCAN_MAX`](crate::SCAN_MAX)
+    /// records.
+    pub async fn list_newer(&self, filter: &Filter, after: Cursor, limit: usize) -> Result<Vec<Record>, StoreError> {
+        let mut keys = filter.keys(None);
+        keys.from = keys.from.max(after.before.saturating_add(1));
+        let mut records = self.database().oldest_records(filter, &keys, limit.clamp(1, LIMIT_MAX)).await?;
+        records.reverse();
+        Ok(records)
+    }
+
     /// Finds the record with this id, or the only one whose id starts with this prefix. Case does not matter.
     pub async fn find(&self, id_or_prefix: &str) -> Result<Option<WholeRecord>, StoreError> {
         let Some((first, last)) = RecordId::beginning_with(id_or_prefix) else { return Ok(None) };

@@ -92,7 +92,7 @@ impl Store {
                 removed_seq: row.removed_seq,
                 created_ms: row.created_ms,
                 checkpoints: database.checkpoint_count(row.number).await?,
-                newest_checkpoint: newest.map(|(seq, note)| (seq, claimed_time(&note))),
+                newest_checkpoint: newest.map(|(seq, note)| (seq, Checkpoint::claimed_time(&note))),
                 name: row.name,
                 verifier: row.verifier,
             });
@@ -389,9 +389,4 @@ fn opened(notes: &[String], verifier: &Verifier) -> Result<BTreeMap<i64, Vec<Che
 
 fn claimed_seq(note: &str) -> Option<i64> {
     note.lines().nth(1)?.parse().ok()
-}
-
-fn claimed_time(note: &str) -> String {
-    let time = note.lines().nth(3).unwrap_or_default();
-    time.chars().filter(char::is_ascii_graphic).take("2000-01-01T00:00:00.000Z".len()).collect()
 }

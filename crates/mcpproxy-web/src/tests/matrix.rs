@@ -63,6 +63,8 @@ fn of_page(page: &Page) -> Row {
         "log_in" => [401, 403, 403, 401, 401, 401],
         "log_out" => [401, 403, 403, 303, 303, 303],
         "overview" | "activity" | "tools" | "servers" | "agents" | "settings" => [303, 403, 403, 200, 200, 200],
+        // No such record exists.
+        "activity_record" | "activity_session" => [303, 403, 403, 404, 404, 404],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
         // With an invalid code, and without passkeys.
         "set_totp" | "add_passkey" | "remove_passkey" => [401, 403, 403, 422, 422, 422],

@@ -20,13 +20,24 @@ type Payloads = (RecordId, Option<Untrusted>, Option<Untrusted>);
 impl Database {
     /// Lists records, newest first. Searches at most `SCAN_MAX` records.
     pub(crate) async fn records(&self, filter: &Filter, keys: &Keys, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let statement = Search::new(filter, keys, self.dialect()).page(limit);
+        let statement = Search::new(filter, keys, Order::NewestFirst, self.dialect()).page(limit);
+        self.fetch(statement, DOING).await?.iter().map(record).collect()
+    }
+
+    /// Lists records, oldest first. Searches at most `SCAN_MAX` records.
+    pub(crate) async fn oldest_records(
+        &self,
+        filter: &Filter,
+        keys: &Keys,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let statement = Search::new(filter, keys, Order::OldestFirst, self.dialect()).page(limit);
         self.fetch(statement, DOING).await?.iter().map(record).collect()
     }
 
     /// The last record that `records` searches, if it stops there before the end of the log.
     pub(crate) async fn last_searched(&self, filter: &Filter, keys: &Keys) -> Result<Option<Key>, StoreError> {
-        let search = Search::new(filter, keys, self.dialect());
+        let search = Search::new(filter, keys, Order::NewestFirst, self.dialect());
         if search.rest.is_empty() {
             return Ok(None);
         }
@@ -38,7 +49,7 @@ impl Database {
 
     /// The first and last position of a chain with a matching record.
     pub(crate) async fn extent(&self, filter: &Filter, chain: u16) -> Result<Option<(i64, i64)>, StoreError> {
-        let search = Search::new(filter, &filter.keys(None), self.dialect());
+        let search = Search::new(filter, &filter.keys(None), Order::NewestFirst, self.dialect());
         let rows = self.fetch(search.extent(chain), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         Ok(int(row, 0)?.zip(int(row, 1)?.max(int(row, 2)?)))
@@ -80,15 +91,17 @@ struct Search {
 }
 
 impl Search {
-    fn new(filter: &Filter, keys: &Keys, dialect: Dialect) -> Self {
+    fn new(filter: &Filter, keys: &Keys, order: Order, dialect: Dialect) -> Self {
         let mut parameters = Parameters::default();
         let range = (parameters.add(Value::int(keys.from)), parameters.add(Value::int(keys.before)));
         let given: Vec<_> =
             conditions(filter).into_iter().filter_map(|(column, word, index)| Some((column, word?, index))).collect();
         let indexed = given.iter().position(|(.., index)| matches!(index, Index::Full | Index::Where(_)));
         let (first, order) = match indexed.and_then(|position| given.get(position)) {
-            Some((column, word, index)) => by_index(dialect, &range, column, &parameters.add(Value::text(word)), index),
-            None => (format!("key >= {} AND key < {}", range.0, range.1), " ORDER BY key DESC".to_owned()),
+            Some((column, word, index)) => {
+                by_index(dialect, &range, column, &parameters.add(Value::text(word)), index, order)
+            }
+            None => (format!("key >= {} AND key < {}", range.0, range.1), format!(" ORDER BY key{}", order.sql())),
         };
         let first_values = parameters.values.len();
         let others = given.iter().enumerate().filter(|(position, _)| Some(*position) != indexed);
@@ -177,19 +190,37 @@ fn by_index(
     column: &str,
     word: &str,
     index: &Index,
+    order: Order,
 ) -> (String, String) {
     let also = match index {
         Index::Where(also) => (*also).to_owned(),
         Index::Full | Index::None => format!(" AND {column} IS NOT NULL"),
     };
+    let order = order.sql();
     match dialect {
         Dialect::Sqlite => {
-            (format!("{column} = {word} AND key >= {from} AND key < {before}{also}"), " ORDER BY key DESC".to_owned())
+            (format!("{column} = {word} AND key >= {from} AND key < {before}{also}"), format!(" ORDER BY key{order}"))
         }
         Dialect::Postgres => (
             format!("({column}, key) >= ({word}, {from}) AND ({column}, key) < ({word}, {before}){also}"),
-            format!(" ORDER BY {column} DESC, key DESC"),
+            format!(" ORDER BY {column}{order}, key{order}"),
         ),
+    }
+}
+
+/// The order of the results, and the end at which a search begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    NewestFirst,
+    OldestFirst,
+}
+
+impl Order {
+    fn sql(self) -> &'static str {
+        match self {
+            Self::NewestFirst => " DESC",
+            Self::OldestFirst => "",
+        }
     }
 }
 
@@ -201,7 +232,7 @@ enum Index {
 }
 
 /// Ordered by how few records a condition usually leaves.
-fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 7] {
+fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 8] {
     let status = match filter.status {
         Some(Status::Success) | None => Index::None,
         Some(_) => Index::Where(" AND status <> 'success'"),
@@ -226,6 +257,7 @@ fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 7] {
         ("server", filter.server.as_deref(), Index::Full),
         ("risk", filter.risk.map(RiskLevel::as_str), risk),
         ("intent_type", filter.intent_type.map(Variant::operation), intent_type),
+        ("code", filter.code.as_deref(), Index::None),
     ]
 }
 
@@ -279,6 +311,7 @@ mod tests {
             (Filter { intent_type: Some(Variant::Read), ..Filter::default() }, key.clone()),
             (Filter { risk: Some(RiskLevel::Low), ..Filter::default() }, key.clone()),
             (Filter { text: some("q"), ..Filter::default() }, key.clone()),
+            (Filter { code: some("c"), ..Filter::default() }, key.clone()),
             (Filter { category: some("c"), dry_run: Some(false), ..Filter::default() }, key.clone()),
             (Filter { since_ms: Some(1), until_ms: Some(2), ..Filter::default() }, key),
             (Filter { status: Some(Status::Error), ..Filter::default() }, index("status")),
@@ -294,9 +327,12 @@ mod tests {
             (Filter { agent: some("a"), tool: some("t"), text: some("q"), ..Filter::default() }, index("tool")),
             (Filter { agent: some("a"), status: Some(Status::Success), ..Filter::default() }, index("agent")),
             (Filter { agent: some("a"), status: Some(Status::Error), ..Filter::default() }, index("status")),
+            (Filter { code: some("c"), status: Some(Status::Refused), ..Filter::default() }, index("status")),
         ];
-        for (filter, expected) in cases {
-            let search = || Search::new(&filter, &filter.keys(None), database.dialect());
+        let orders = [Order::NewestFirst, Order::OldestFirst];
+        for ((filter, expected), order) in cases.iter().flat_map(|case| orders.map(|order| (case, order))) {
+            let (filter, expected) = (filter.clone(), expected.clone());
+            let search = || Search::new(&filter, &filter.keys(None), order, database.dialect());
             let page = plan(&database, search().page(50)).await;
             // A co-routine stops the inner query as soon as the outer one has enough rows.
             let allowed =

@@ -1,11 +1,20 @@
-//! The content of the page `/ui/activity`.
+//! The content of the pages about the activity log.
+//!
+//! - [`list`]: records, newest first, with [`form`] for the filters and [`links`] for their addresses.
+//! - [`record`]: one record. [`story`] says in plain words what happened, and [`payload`] shows arguments and result.
+//! - [`session`]: the calls of one agent around a record, in order.
+//!
+//! Everything in a record can come from an agent or a server. [`bounded`] limits its length and shows invisible
+//! characters.
 
-use askama::Template;
-
-use super::Frame;
-
-#[derive(Template)]
-#[template(path = "activity.html")]
-pub(crate) struct Activity {
-    pub(crate) frame: Frame,
-}
+pub(crate) mod bounded;
+pub(crate) mod form;
+pub(crate) mod links;
+pub(crate) mod list;
+pub(crate) mod payload;
+pub(crate) mod record;
+pub(crate) mod session;
+pub(crate) mod story;
+#[cfg(test)]
+mod tests;
+pub(crate) mod words;

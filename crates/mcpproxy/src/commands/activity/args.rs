@@ -42,6 +42,9 @@ pub(super) struct Matching {
     /// Only calls of tools whose contract has this category
     #[arg(long, value_name = "WORD")]
     category: Option<String>,
+    /// Only records with this code, such as `policy_violation`
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
     /// Only dry runs; `--dry-run=false` leaves them out
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dry_run: Option<bool>,
@@ -89,6 +92,7 @@ impl Matching {
             risk: self.risk,
             sensitivity: self.sensitivity,
             category: self.category.clone(),
+            code: self.code.clone(),
             dry_run: self.dry_run,
             replayed: self.replayed,
             since_ms: within.since.map(Timestamp::as_millisecond),

@@ -1,0 +1,172 @@
+//! Arguments and result of a call: masked, indented, and limited.
+
+use mcpproxy_core::{Untrusted, json};
+use mcpproxy_store::PayloadFacts;
+use serde_json::Value;
+
+use super::bounded::lines;
+use crate::visible::Visible;
+
+/// What is shown at once, and what is folded. Two payloads stay below 200 kB of HTML together.
+const OPEN_HTML: usize = 4_000;
+const OPEN_LINES: usize = 24;
+const FOLDED_HTML: usize = 40_000;
+const RAW_HTML: usize = 20_000;
+
+pub(crate) struct ShownPayload {
+    /// The id of the heading.
+    pub(crate) id: &'static str,
+    pub(crate) heading: &'static str,
+    /// The size, and if the log or the page cuts it.
+    pub(crate) about: String,
+    /// Empty if the text was deleted.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A text, folded or not.
+pub(crate) struct Part {
+    /// The words on the fold. Empty if the text is open.
+    pub(crate) summary: String,
+    pub(crate) text: Visible,
+    /// Says what is missing at the end.
+    pub(crate) cut: Option<String>,
+}
+
+impl ShownPayload {
+    pub(crate) fn arguments(text: Option<&Untrusted>, facts: Option<PayloadFacts>) -> Option<Self> {
+        Self::new("arguments", "Arguments", text, facts?, |_| None)
+    }
+
+    pub(crate) fn result(text: Option<&Untrusted>, facts: Option<PayloadFacts>) -> Option<Self> {
+        Self::new("result", "Result", text, facts?, texts_of)
+    }
+
+    fn new(
+        id: &'static str,
+        heading: &'static str,
+        text: Option<&Untrusted>,
+        facts: PayloadFacts,
+        words: fn(&str) -> Option<String>,
+    ) -> Option<Self> {
+        let size = counted(facts.bytes, "byte");
+        let Some(text) = text.map(Untrusted::for_json) else {
+            let about = format!("{size}. The text was deleted after its retention period. The log keeps its hash.");
+            return Some(Self { id, heading, about, parts: Vec::new() });
+        };
+        let is_cut = facts.digests.kept.is_some();
+        let about = match is_cut {
+            true => format!("{size}. The log keeps the first {}.", counted(text.len() as u64, "byte")),
+            false => size,
+        };
+        // Truncated JSON is no JSON any more.
+        let pretty = if is_cut { text.to_owned() } else { json::pretty(text) };
+        let mut parts = Vec::new();
+        match words(text).filter(|_| !is_cut) {
+            Some(words) => {
+                parts.extend(folded(&words));
+                parts.push(fold("As JSON".to_owned(), &pretty, FOLDED_HTML));
+            }
+            None => parts.extend(folded(&pretty)),
+        }
+        if pretty != text {
+            parts.push(fold("Raw, as recorded".to_owned(), text, RAW_HTML));
+        }
+        Some(Self { id, heading, about, parts })
+    }
+}
+
+/// Shows the beginning, and folds the whole text if it is longer.
+fn folded(text: &str) -> Vec<Part> {
+    let begin = text.match_indices('\n').nth(OPEN_LINES - 1).map_or(text, |(at, _)| text.get(..at).unwrap_or(text));
+    let (shown, bytes) = lines(begin, OPEN_HTML);
+    if bytes == text.len() {
+        return vec![Part { summary: String::new(), text: shown, cut: None }];
+    }
+    let open = Part { summary: String::new(), text: shown, cut: Some("…".to_owned()) };
+    vec![open, fold(format!("Show all {}", counted(text.chars().count() as u64, "character")), text, FOLDED_HTML)]
+}
+
+fn fold(summary: String, text: &str, max_html: usize) -> Part {
+    let (shown, bytes) = lines(text, max_html);
+    let rest = text.get(bytes..).unwrap_or_default().chars().count();
+    let cut = (rest > 0)
+        .then(|| format!("… {} more. Download the record as JSON to see them.", counted(rest as u64, "character")));
+    Part { summary, text: shown, cut }
+}
+
+/// Returns the text of an MCP result that has only texts, which is easier to read than JSON.
+fn texts_of(result: &str) -> Option<String> {
+    let result: Value = serde_json::from_str(result).ok()?;
+    let content = result.get("content")?.as_array()?;
+    let text = |block: &Value| {
+        let is_text = block.get("type").and_then(Value::as_str) == Some("text");
+        block.get("text").and_then(Value::as_str).filter(|_| is_text).map(str::to_owned)
+    };
+    let texts: Option<Vec<String>> = content.iter().map(text).collect();
+    texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join("\n"))
+}
+
+/// Formats a count with its noun: `12,345 bytes`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::mask;
+    use mcpproxy_store::Payload;
+
+    use super::*;
+
+    fn shown(text: &str) -> ShownPayload {
+        let payload = Payload::of(mask(text, &[]), text.len());
+        ShownPayload::result(Some(&Untrusted::new(payload.text())), Some(*payload.facts())).unwrap()
+    }
+
+    fn html(payload: &ShownPayload) -> String {
+        payload.parts.iter().map(|part| part.text.to_string()).collect()
+    }
+
+    #[test]
+    fn json_is_indented_and_its_texts_are_read_first() {
+        let payload = shown(r#"{"content":[{"type":"text","text":"two\nlines"}]}"#);
+        assert_eq!(payload.parts[0].text.to_string(), "two\nlines");
+        assert_eq!((payload.parts[1].summary.as_str(), payload.parts.len()), ("As JSON", 3));
+        let payload = shown(r#"{"a":1.10}"#);
+        assert_eq!(payload.parts[0].text.to_string(), "{\n  &quot;a&quot;: 1.10\n}");
+        assert_eq!(payload.about, "10 bytes");
+    }
+
+    #[test]
+    fn hostile_and_huge_texts_are_escaped_and_bounded() {
+        for text in ["<script>", "\u{202e}", "\u{7f}", "\\u0000", "a\\n", "é"] {
+            let all =
+                format!("{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}", text.repeat(1_000_000 / text.len()));
+            let payload = shown(&all);
+            let html = html(&payload);
+            assert!(html.len() <= 100_000 && !html.contains("<script"), "{text} {}", html.len());
+            assert!(payload.about.contains("The log keeps the first"), "{}", payload.about);
+        }
+        for text in ["<script>", "\u{202e}", "\u{7f}", "a\\n"] {
+            let all =
+                format!("{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}", text.repeat(60_000 / text.len()));
+            let html = html(&shown(&all));
+            assert!(html.len() <= 100_000 && !html.contains("<script"), "{text} {}", html.len());
+        }
+    }
+
+    #[test]
+    fn a_deleted_text_says_so() {
+        let payload = Payload::of(mask("{}", &[]), 2);
+        let shown = ShownPayload::arguments(None, Some(*payload.facts())).unwrap();
+        assert!(shown.parts.is_empty() && shown.about.contains("deleted"));
+    }
+}
