@@ -27,7 +27,7 @@ pub(crate) use effective::asks;
 pub use effective::{Need, Source, Sourced};
 pub(crate) use fields::FIELDS;
 pub use fields::{Contract, Effective};
-pub(crate) use files::draft_line;
+pub(crate) use files::{contracts_of, documents, draft_line};
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
 pub use format::schema;
 

@@ -8,6 +8,7 @@ pub mod coverage;
 pub mod diff;
 pub mod docs;
 pub mod draft;
+pub mod edit;
 pub mod failures;
 pub mod lint;
 mod names;

@@ -39,7 +39,7 @@ use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use reviews::{LockOf, LockView};
-pub use tools::{ExplainError, Reasons, SearchResults};
+pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use what_if::{ReplayError, WhatIf};
 
 /// Time for calls to end whose servers were stopped, and for their answers.

@@ -250,6 +250,30 @@ fn json_equal(left: &str, right: &str) -> bool {
     left == right || (is_text(left) && is_text(right) && string_value(left) == string_value(right))
 }
 
+/// Aligns two texts by their lines. Each line of the result says if the old and the new text have it. Lines that differ
+/// come in blocks, the old ones first.
+pub(crate) fn align_lines(before: &[String], after: &[String]) -> Vec<(bool, bool, String)> {
+    let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+    let equal = |old: usize, new: usize| before.get(old) == after.get(new);
+    let (mut lines, mut added) = (Vec::new(), Vec::new());
+    for step in align::align(before.len(), after.len(), &equal) {
+        match step {
+            align::Step::Both(old, new) if equal(old, new) => {
+                lines.append(&mut added);
+                lines.push((true, true, line(before, old)));
+            }
+            align::Step::Both(old, new) => {
+                lines.push((true, false, line(before, old)));
+                added.push((false, true, line(after, new)));
+            }
+            align::Step::Old(old) => lines.push((true, false, line(before, old))),
+            align::Step::New(new) => added.push((false, true, line(after, new))),
+        }
+    }
+    lines.append(&mut added);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,11 @@
 //! code that its own commands use, so that a page and a command write the same text.
 
 use std::fmt;
+use std::sync::Arc;
 
+use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::{ServerName, ToolName};
+use serde_json::Value;
 
 /// The reason why a file was not changed, for the user, with a next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,28 +46,47 @@ pub trait ServersEditor: Send + Sync {
 
 /// Edits contract files.
 pub trait ContractsEditor: Send + Sync {
-    /// Returns the contract file of a tool as it would be after the change.
+    /// Returns the contract that the files have for exactly this tool, and the file that a change is written to.
+    fn written(&self, tool: &ToolName) -> Result<WrittenContract, EditError>;
+
+    /// Returns the files as they would be after the change.
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError>;
 
     /// Writes a draft, unless the file has changed since.
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError>;
 }
 
-/// New values of a contract: its fields, as YAML text by dotted name, such as `risk` and `confirmation.required`. `None`
-/// removes the field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The contract of one tool, as the operator wrote it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenContract {
+    /// The path below the data folder, such as `contracts/mail.yaml`.
+    pub file: String,
+    /// The line of the contract. `None` if the files have no contract for this tool yet.
+    pub line: Option<usize>,
+    /// Key and value, such as `riskLevel` and `"high"`.
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+/// New values of a contract, by key. `None` removes the key.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContractChange {
-    pub fields: Vec<(&'static str, Option<String>)>,
+    pub fields: Vec<(&'static str, Option<Value>)>,
 }
 
 /// A contract file before and after a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ContractDraft {
     /// The path below the data folder, such as `contracts/mail.yaml`.
     pub file: String,
     /// Empty if the file does not exist yet.
     pub before: String,
     pub after: String,
+    /// Identifies all files of the operator after the change. A user confirms these and no others.
+    pub digest: String,
+    /// All contracts after the change.
+    pub contracts: Arc<Contracts>,
+    /// True if the file cannot be written. Then the user copies the text.
+    pub is_read_only: bool,
 }
 
 /// Refuses every change, for gateways whose files no page may write.
@@ -92,6 +114,10 @@ impl ServersEditor for ReadOnly {
 }
 
 impl ContractsEditor for ReadOnly {
+    fn written(&self, _: &ToolName) -> Result<WrittenContract, EditError> {
+        Self::refuse()
+    }
+
     fn draft(&self, _: &ToolName, _: &ContractChange) -> Result<ContractDraft, EditError> {
         Self::refuse()
     }

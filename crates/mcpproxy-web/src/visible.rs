@@ -55,6 +55,19 @@ impl fmt::Display for Visible {
 
 impl HtmlSafe for Visible {}
 
+/// Percent-encodes text for a part of an address.
+pub(crate) fn url_part(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
 /// Escapes plain text on one line, with escapes instead of marks.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -14,6 +14,7 @@
 //!
 //! [`inspect`] takes cheap fingerprints of all files. `runtime::reload` compares them to notice changes.
 
+mod contracts_editor;
 pub(crate) mod edit;
 mod folder;
 pub(crate) mod settings_file;
@@ -38,6 +39,7 @@ use folder::Texts;
 
 /// The first line of a failure about a file that the user named.
 const GIVEN: &str = "invalid file";
+pub(crate) use contracts_editor::ContractFiles;
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
 pub(crate) use texts::OperatorTexts;
 

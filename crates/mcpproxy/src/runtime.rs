@@ -160,7 +160,7 @@ impl Runtime {
             facts: facts(address, &base_url, &path),
             stopping: stopping.clone(),
             servers_editor: Box::new(mcpproxy_web::editor::ReadOnly),
-            contracts_editor: Box::new(mcpproxy_web::editor::ReadOnly),
+            contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
         let (current, wanted, read) = (files, None, operator_files::read);

@@ -104,6 +104,18 @@ impl All {
     }
 }
 
+/// Returns the documents of a file for an editor. Returns `None` if it is not valid YAML or JSON.
+pub(crate) fn documents(name: &str, text: &str) -> Option<Vec<Node>> {
+    let mut mistakes = Mistakes::default();
+    let documents = file::documents(text, Format::of_name(name), KIND, &mut mistakes);
+    mistakes.in_order().is_empty().then_some(documents)
+}
+
+/// Returns the contracts of a document for an editor. A shape that is no contract is left to the parser.
+pub(crate) fn contracts_of(document: &Node) -> Vec<&Node> {
+    contracts(document, &mut Mistakes::default())
+}
+
 /// Returns the contracts of a document: the document itself, its list, or the list below `contracts`.
 fn contracts<'n>(document: &'n Node, mistakes: &mut Mistakes) -> Vec<&'n Node> {
     match &document.value {

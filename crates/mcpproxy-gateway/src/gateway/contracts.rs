@@ -9,7 +9,8 @@ use mcpproxy_core::review::coverage::{Coverage, coverage};
 use mcpproxy_core::review::docs::{DocsPage, docs};
 use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint, unmatched};
-use mcpproxy_core::settings::ContractSettings;
+use mcpproxy_core::review::weakening::{Rules, TrustRules, Weaker};
+use mcpproxy_core::settings::{ContractSettings, Weakening};
 use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
 
 use super::Gateway;
@@ -32,6 +33,26 @@ impl Gateway {
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
         Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+    }
+
+    /// Finds what these contracts would allow that the active ones do not. Such changes wait for a user. Finds nothing
+    /// if the settings apply every change at once.
+    pub fn weaker_with(&self, contracts: &Arc<Contracts>) -> Weaker {
+        let snapshot = self.state.snapshot.load_full();
+        match snapshot.settings.contracts.weakening {
+            Weakening::Apply => return Weaker::default(),
+            Weakening::Confirm => {}
+        }
+        let old = Rules {
+            contracts: Arc::clone(&snapshot.contracts),
+            policies: Arc::clone(&snapshot.policies),
+            settings: snapshot.settings.contracts,
+            intent: snapshot.settings.intent.clone(),
+            channels: snapshot.settings.approvals.channels,
+            trust: TrustRules::of(&snapshot.settings),
+        };
+        let new = Rules { contracts: Arc::clone(contracts), ..old.clone() };
+        Weaker::between(&old, &new, &self.offered())
     }
 
     /// Finds active contracts that match no tool of a connected server.

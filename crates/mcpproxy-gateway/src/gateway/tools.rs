@@ -1,8 +1,12 @@
 //! Tools and decisions as operators see them.
 
+use std::sync::Arc;
+
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json;
-use mcpproxy_core::{Agent, Moment, Scope, ScoreExplanation, ServerName, ToolName, Untrusted, Variant};
+use mcpproxy_core::{
+    Agent, Moment, Quarantined, Scope, ScoreExplanation, ServerName, Tool, ToolName, Untrusted, Variant,
+};
 use mcpproxy_store::StoreError;
 use serde_json::Value;
 
@@ -18,6 +22,23 @@ impl Gateway {
         let all = snapshot.catalog.tools().chain(snapshot.catalog.forbidden());
         let wanted = all.filter(|tool| server.is_none_or(|server| tool.name.server() == server));
         wanted.map(|tool| parsed(&described(&snapshot.settings, tool))).collect()
+    }
+
+    /// Lists every tool by name, also forbidden and quarantined ones, because this is for operators.
+    pub fn listed_tools(&self) -> Vec<ListedTool> {
+        let snapshot = self.state.snapshot.load();
+        let catalog = &snapshot.catalog;
+        let visible = catalog.tools().map(|tool| ListedTool::Visible(Arc::clone(tool)));
+        let forbidden = catalog.forbidden().map(|tool| ListedTool::Forbidden(Arc::clone(tool)));
+        let quarantined = catalog.all_quarantined().map(|(name, why)| ListedTool::Quarantined(name, why));
+        let mut all: Vec<ListedTool> = visible.chain(forbidden).chain(quarantined).collect();
+        all.sort_by(|one, other| one.name().cmp(other.name()));
+        all
+    }
+
+    /// Returns why a tool is quarantined, if it is. For operators only.
+    pub fn quarantined_tool(&self, name: &ToolName) -> Option<Quarantined> {
+        self.state.snapshot.load().catalog.quarantined(name)
     }
 
     /// Searches tools as an agent with access to everything would.
@@ -79,6 +100,26 @@ impl Gateway {
             fields.insert("tool".to_owned(), parsed(&tool.offered.json));
         }
         Some(view)
+    }
+}
+
+/// A tool as operators see it in a list.
+#[derive(Clone, Debug)]
+pub enum ListedTool {
+    /// Agents with access to its server see it.
+    Visible(Arc<Tool>),
+    /// A contract hides it for good.
+    Forbidden(Arc<Tool>),
+    /// It is hidden until a user reviews it.
+    Quarantined(ToolName, Quarantined),
+}
+
+impl ListedTool {
+    pub fn name(&self) -> &ToolName {
+        match self {
+            Self::Visible(tool) | Self::Forbidden(tool) => &tool.name,
+            Self::Quarantined(name, _) => name,
+        }
     }
 }
 

@@ -75,6 +75,11 @@ fn of_page(page: &Page) -> Row {
         "invite" => [401, 403, 403, 403, 403, 200],
         // No user has that name.
         "remove_user" => [401, 403, 403, 403, 403, 409],
+        // No server is connected, so there is no such tool.
+        "tool" | "contract" => [303, 403, 403, 404, 404, 404],
+        "explain_tool" | "change_contract" => [401, 403, 403, 404, 404, 404],
+        // None of these users has a passkey.
+        "contract_challenge" => [401, 403, 403, 400, 400, 400],
         "decide" => [401, 403, 403, 403, 303, 303],
         "revoke_grant" => [401, 403, 403, 409, 409, 409],
         "events" => [401, 403, 403, 200, 200, 200],
@@ -176,6 +181,7 @@ async fn every_page_with_every_credential() {
             let id = crowd.question().await;
             let path = page.path.replace("{approval}", &id).replace("{invitation}", &crowd.invitation);
             let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none").replace("{person}", "none");
+            let path = path.replace("{server}", "demo").replace("{tool}", "echo").replace("{digest}", "none");
             let person = if column == 5 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
             let totp = if column == 5 { code_at(0) } else { String::new() };
             let fields = match page.name {
@@ -273,6 +279,7 @@ async fn forged_requests_change_nothing() {
         for page in all_pages().filter(is_inside) {
             let path = page.path.replace("{approval}", id.as_str()).replace("{grant}", "x").replace("{passkey}", "x");
             let path = path.replace("{person}", "first");
+            let path = path.replace("{server}", "demo").replace("{tool}", "echo").replace("{digest}", "x");
             let csrf = csrf.map(|csrf| format!("&csrf={csrf}")).unwrap_or_default();
             let response = crowd.fixture.request(Method::POST, &path, &headers, format!("action=approve{csrf}")).await;
             assert_eq!(response.status(), 403, "{page:?} {csrf:?} {origin:?} {site:?}");

@@ -1,11 +1,269 @@
-//! The content of the page `/ui/tools`.
+//! The content of the pages below `/ui/tools`.
+
+pub(crate) mod change;
+pub(crate) mod contract;
+pub(crate) mod explained;
+pub(crate) mod found;
+pub(crate) mod one;
+pub(crate) mod parameters;
+pub(crate) mod text_diff;
 
 use askama::Template;
+use mcpproxy_core::contract::{Effective, Source};
+use mcpproxy_core::trust::Held;
+use mcpproxy_core::{RiskLevel, ServerName, Tool, Untrusted, Variant};
+use mcpproxy_gateway::{ListedTool, SaidBy, SearchResults, StatedRisk};
 
 use super::Frame;
+use super::labels::Risk;
+use crate::visible::Visible;
+use found::FoundTool;
+
+/// Rows of one page. Servers can have 10,000 tools.
+const PAGE_ROWS: usize = 100;
+const BRIEF_CHARS: usize = 140;
+
+/// The search and the filters, from the address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) query: String,
+    pub(crate) server: String,
+    pub(crate) risk: String,
+    /// The number of the page, from 0.
+    pub(crate) page: usize,
+}
+
+impl Selection {
+    pub(crate) fn of(fields: &[(String, String)]) -> Self {
+        let text = |name: &str| {
+            let found = fields.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+        };
+        Self { query: text("q"), server: text("server"), risk: text("risk"), page: text("page").parse().unwrap_or(0) }
+    }
+
+    fn admits(&self, tool: &ListedTool) -> bool {
+        let fits_risk = match (self.risk.as_str(), tool) {
+            ("", _) | ("quarantined", ListedTool::Quarantined(..)) => true,
+            ("quarantined", _) | (_, ListedTool::Quarantined(..)) => false,
+            ("unclassified", ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => tool.contract.risk().is_none(),
+            (word, ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => {
+                tool.contract.risk().is_some_and(|risk| risk.as_str() == word)
+            }
+        };
+        fits_risk && (self.server.is_empty() || tool.name().server().as_str() == self.server)
+    }
+
+    fn href(&self, page: usize) -> String {
+        let encoded = |text: &str| crate::visible::url_part(text);
+        format!("/ui/tools?server={}&risk={}&page={page}", encoded(&self.server), encoded(&self.risk))
+    }
+}
 
 #[derive(Template)]
 #[template(path = "tools.html")]
 pub(crate) struct Tools {
     pub(crate) frame: Frame,
+    pub(crate) query: String,
+    pub(crate) servers: Vec<Choice>,
+    pub(crate) risks: Vec<Choice>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) found: Vec<FoundTool>,
+    pub(crate) note: Option<Visible>,
+    /// The number of tools that match, and the numbers of the first and last one on this page.
+    pub(crate) count: usize,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) earlier: Option<String>,
+    pub(crate) later: Option<String>,
+    pub(crate) has_filter: bool,
 }
+
+/// One option of a filter.
+pub(crate) struct Choice {
+    pub(crate) value: String,
+    pub(crate) word: String,
+    pub(crate) is_chosen: bool,
+}
+
+impl Choice {
+    pub(crate) fn new(value: &str, word: &str, chosen: &str) -> Self {
+        Self { value: value.to_owned(), word: word.to_owned(), is_chosen: value == chosen }
+    }
+}
+
+/// The tools of one server.
+pub(crate) struct Group {
+    pub(crate) server: String,
+    pub(crate) rows: Vec<ToolRow>,
+}
+
+pub(crate) struct ToolRow {
+    pub(crate) href: String,
+    pub(crate) name: String,
+    pub(crate) description: Visible,
+    pub(crate) risk: Risk,
+    /// `Read`, `Write` or `Destructive`, or why agents cannot see the tool.
+    pub(crate) variant: &'static str,
+    pub(crate) rated_by: String,
+    pub(crate) is_hidden: bool,
+}
+
+impl Tools {
+    pub(crate) fn list(frame: Frame, tools: Vec<ListedTool>, servers: &[ServerName], selection: Selection) -> Self {
+        let matching: Vec<ListedTool> = tools.into_iter().filter(|tool| selection.admits(tool)).collect();
+        let pages = matching.len().div_ceil(PAGE_ROWS);
+        let page = selection.page.min(pages.saturating_sub(1));
+        let shown: Vec<&ListedTool> = matching.iter().skip(page * PAGE_ROWS).take(PAGE_ROWS).collect();
+        let mut groups: Vec<Group> = Vec::new();
+        for tool in &shown {
+            let server = tool.name().server().as_str();
+            if groups.last().is_none_or(|group| group.server != server) {
+                groups.push(Group { server: server.to_owned(), rows: Vec::new() });
+            }
+            if let Some(group) = groups.last_mut() {
+                group.rows.push(ToolRow::new(tool));
+            }
+        }
+        Self {
+            groups,
+            count: matching.len(),
+            first: page * PAGE_ROWS + 1,
+            last: page * PAGE_ROWS + shown.len(),
+            earlier: (page > 0).then(|| selection.href(page - 1)),
+            later: (page + 1 < pages).then(|| selection.href(page + 1)),
+            ..Self::framed(frame, servers, selection)
+        }
+    }
+
+    pub(crate) fn found(frame: Frame, found: SearchResults, servers: &[ServerName], selection: Selection) -> Self {
+        let note = found.note.as_deref().map(Visible::of);
+        let found = found.tools.into_iter().filter_map(|(tool, why)| FoundTool::new(&tool, why)).collect();
+        Self { note, found, ..Self::framed(frame, servers, selection) }
+    }
+
+    fn framed(frame: Frame, servers: &[ServerName], selection: Selection) -> Self {
+        let server = |name: &ServerName| Choice::new(name.as_str(), name.as_str(), &selection.server);
+        let all = Choice::new("", "All servers", &selection.server);
+        let risks = [
+            ("", "Any risk"),
+            ("low", "Low risk"),
+            ("medium", "Medium risk"),
+            ("high", "High risk"),
+            ("critical", "Critical"),
+            ("forbidden", "Forbidden"),
+            ("unclassified", "Unclassified"),
+            ("quarantined", "Quarantined"),
+        ];
+        Self {
+            frame,
+            servers: std::iter::once(all).chain(servers.iter().map(server)).collect(),
+            risks: risks.map(|(value, word)| Choice::new(value, word, &selection.risk)).into(),
+            groups: Vec::new(),
+            found: Vec::new(),
+            note: None,
+            count: 0,
+            first: 0,
+            last: 0,
+            earlier: None,
+            later: None,
+            has_filter: !selection.server.is_empty() || !selection.risk.is_empty(),
+            query: selection.query,
+        }
+    }
+}
+
+impl ToolRow {
+    fn new(tool: &ListedTool) -> Self {
+        let name = tool.name();
+        let href = format!("/ui/tools/{}/{}", name.server(), name.tool());
+        match tool {
+            ListedTool::Visible(tool) => Self::of_tool(href, tool, variant_word(tool.call_with()), false),
+            ListedTool::Forbidden(tool) => Self::of_tool(href, tool, "Hidden from agents", true),
+            ListedTool::Quarantined(name, why) => Self {
+                href,
+                name: name.tool().to_owned(),
+                description: Visible::of(quarantined_words(why.reason)),
+                risk: QUARANTINED,
+                variant: "Hidden until reviewed",
+                rated_by: String::new(),
+                is_hidden: true,
+            },
+        }
+    }
+
+    fn of_tool(href: String, tool: &Tool, variant: &'static str, is_hidden: bool) -> Self {
+        let description = Untrusted::shortened(tool.offered.description.for_json(), BRIEF_CHARS);
+        Self {
+            href,
+            name: tool.name.tool().to_owned(),
+            description: Visible::untrusted(&description),
+            risk: risk_of(&tool.contract),
+            variant,
+            rated_by: rated_by(&tool.contract),
+            is_hidden,
+        }
+    }
+}
+
+pub(crate) const QUARANTINED: Risk = Risk {
+    class: "unclassified",
+    word: "Quarantined",
+    meaning: "Agents cannot see it until a user accepts its definition.",
+    claim: None,
+};
+
+pub(crate) fn risk_of(contract: &Effective) -> Risk {
+    let said_by = contract.risk.as_ref().map(|risk| match &risk.source {
+        Source::Operator { is_draft: true, .. } => SaidBy::Draft,
+        Source::Operator { .. } => SaidBy::Operator,
+        Source::Server | Source::Hints | Source::Level | Source::Default => SaidBy::Server,
+    });
+    StatedRisk { risk: contract.risk(), said_by }.into()
+}
+
+/// Names who rated the risk: `rated in contracts/mail.yaml:4`.
+fn rated_by(contract: &Effective) -> String {
+    match contract.risk.as_ref().map(|risk| (&risk.source, risk.value)) {
+        Some((Source::Operator { file, line, is_draft }, _)) => {
+            let draft = if *is_draft { " (draft)" } else { "" };
+            format!("rated in {}:{line}{draft}", Untrusted::new(file.as_ref()).for_terminal())
+        }
+        Some((_, level)) => format!("rated {} by the server", level.as_str()),
+        None => "not rated".to_owned(),
+    }
+}
+
+pub(crate) fn variant_word(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Read => "Read",
+        Variant::Write => "Write",
+        Variant::Destructive => "Destructive",
+    }
+}
+
+pub(crate) fn quarantined_words(reason: Held) -> &'static str {
+    match reason {
+        Held::FirstSight => "The server is new, and no user has reviewed its tools.",
+        Held::New => "The server has added this tool, and no user has reviewed it.",
+        Held::Changed => "The server has changed this tool, and no user has reviewed the change.",
+        Held::Suspicious => "The scan found something severe in its definition.",
+        Held::Rejected => "A user has rejected its definition.",
+        Held::NotLocked => "The lock file does not have this version of the tool.",
+        Held::Unreadable => "Its accepted definition cannot be read from the database.",
+    }
+}
+
+/// Returns the icon of a risk level, for words without a `StatedRisk`.
+pub(crate) fn level_class(level: Option<RiskLevel>) -> &'static str {
+    match level {
+        Some(RiskLevel::Low) => "low",
+        Some(RiskLevel::Medium) => "medium",
+        Some(RiskLevel::High) => "high",
+        Some(RiskLevel::Critical | RiskLevel::Forbidden) => "critical",
+        None => "unclassified",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! The page of one tool.
+
+use askama::Template;
+use mcpproxy_core::contract::{Effective, Need};
+use mcpproxy_core::decision::needs_contract;
+use mcpproxy_core::settings::ContractSettings;
+use mcpproxy_core::{RiskLevel, Tool, Variant};
+use mcpproxy_store::{Record, Status};
+use serde_json::Value;
+
+use super::explained::Explained;
+use super::parameters::{self, Parameters};
+use super::{Choice, rated_by, risk_of, variant_word};
+use crate::ui::pages::Frame;
+use crate::ui::pages::labels::{Risk, State, Time};
+use crate::visible::Visible;
+
+const SHORT_CHARS: usize = 300;
+const LONG_CHARS: usize = 8_000;
+
+/// Text of a server, folded if it is long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LongText {
+    pub(crate) short: Visible,
+    pub(crate) whole: Option<Visible>,
+    pub(crate) chars: usize,
+    pub(crate) shown: usize,
+}
+
+impl LongText {
+    pub(crate) fn new(text: &str) -> Self {
+        let chars = text.chars().count();
+        let begin = |max: usize| text.chars().take(max).collect::<String>();
+        if chars <= SHORT_CHARS {
+            return Self { short: Visible::lines(text), whole: None, chars, shown: chars };
+        }
+        Self {
+            short: Visible::lines(&(begin(SHORT_CHARS) + "…")),
+            whole: Some(Visible::lines(&begin(LONG_CHARS))),
+            chars,
+            shown: chars.min(LONG_CHARS),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "tool.html")]
+pub(crate) struct OneTool {
+    pub(crate) frame: Frame,
+    pub(crate) server: String,
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) risk: Risk,
+    pub(crate) rated_by: String,
+    pub(crate) variant: &'static str,
+    pub(crate) call_with: &'static str,
+    pub(crate) is_forbidden: bool,
+    pub(crate) description: LongText,
+    pub(crate) needs: Vec<&'static str>,
+    pub(crate) fields: Vec<FieldRow>,
+    pub(crate) is_written: bool,
+    pub(crate) digest: String,
+    pub(crate) annotations: Vec<(Visible, Visible)>,
+    pub(crate) parameters: Parameters,
+    pub(crate) calls: Vec<CallRow>,
+    pub(crate) form: ExplainForm,
+    pub(crate) error: Option<String>,
+    pub(crate) explained: Option<Explained>,
+    /// True right after the contract was saved.
+    pub(crate) is_saved: bool,
+}
+
+/// A field of the effective contract.
+pub(crate) struct FieldRow {
+    pub(crate) key: &'static str,
+    pub(crate) value: LongText,
+    pub(crate) source: Visible,
+    pub(crate) who: &'static str,
+}
+
+pub(crate) struct CallRow {
+    pub(crate) id: String,
+    pub(crate) time: Time,
+    pub(crate) agent: Visible,
+    pub(crate) state: State,
+    pub(crate) code: Visible,
+}
+
+/// The call to explain, as the user typed it.
+#[derive(Default)]
+pub(crate) struct ExplainForm {
+    pub(crate) arguments: String,
+    pub(crate) is_dry_run: bool,
+    pub(crate) variants: Vec<Choice>,
+    pub(crate) agents: Vec<Choice>,
+}
+
+impl ExplainForm {
+    /// Returns the chosen operation, for a command.
+    fn chosen(&self) -> &str {
+        self.variants.iter().find(|choice| choice.is_chosen).map_or("read", |choice| &choice.value)
+    }
+}
+
+/// The form as it was sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TypedCall {
+    pub(crate) arguments: Option<String>,
+    pub(crate) agent: String,
+    pub(crate) variant: Option<Variant>,
+    pub(crate) is_dry_run: bool,
+}
+
+/// What is known about a tool besides its definition.
+pub(crate) struct About {
+    pub(crate) settings: ContractSettings,
+    pub(crate) calls: Vec<Record>,
+    pub(crate) agents: Vec<String>,
+    pub(crate) now_ms: i64,
+}
+
+impl OneTool {
+    pub(crate) fn new(frame: Frame, tool: &Tool, about: &About, typed: &TypedCall) -> Self {
+        let contract = &tool.contract;
+        let parsed = |field: &str| -> Value {
+            tool.offered.field(field).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        };
+        let schema = parsed("inputSchema");
+        let variant = typed.variant.unwrap_or_else(|| tool.call_with());
+        let choices = Variant::ALL.map(|one| Choice::new(one.operation(), one.tool(), variant.operation()));
+        let any = Choice::new("", "An agent with every permission", &typed.agent);
+        let agents = about.agents.iter().map(|name| Choice::new(name, name, &typed.agent));
+        Self {
+            frame,
+            server: tool.name.server().to_string(),
+            name: tool.name.to_string(),
+            path: format!("/ui/tools/{}/{}", tool.name.server(), tool.name.tool()),
+            risk: risk_of(contract),
+            rated_by: rated_by(contract),
+            variant: variant_word(tool.call_with()),
+            call_with: tool.call_with().tool(),
+            is_forbidden: contract.risk() == Some(RiskLevel::Forbidden),
+            description: LongText::new(tool.offered.description.for_json()),
+            needs: needs(contract, needs_contract(about.settings, tool)),
+            fields: contract_fields(contract),
+            is_written: contract.is_written,
+            digest: tool.contract_digest_text().chars().take(16).collect(),
+            annotations: annotations(&parsed("annotations")),
+            parameters: Parameters::of(&schema),
+            calls: about.calls.iter().map(|record| CallRow::new(record, about.now_ms)).collect(),
+            form: ExplainForm {
+                arguments: typed.arguments.clone().unwrap_or_else(|| parameters::example(&schema)),
+                is_dry_run: typed.is_dry_run,
+                variants: choices.into(),
+                agents: std::iter::once(any).chain(agents).collect(),
+            },
+            error: None,
+            explained: None,
+            is_saved: false,
+        }
+    }
+}
+
+/// Returns one sentence for each step that a call needs.
+fn needs(contract: &Effective, is_refused: bool) -> Vec<&'static str> {
+    if contract.risk() == Some(RiskLevel::Forbidden) {
+        return vec!["Agents cannot see or call this tool."];
+    }
+    if is_refused {
+        return vec!["Every call is refused until you give this tool a risk level."];
+    }
+    let words = contract.needs().into_iter().map(|need| match need {
+        Need::Confirmation if contract.asks() => "A user approves every call.",
+        Need::Confirmation => "A user approves some calls, depending on their arguments.",
+        Need::StepUp => "The approval needs a fresh second factor.",
+        Need::DryRun => "A dry run of the same call has to come first.",
+    });
+    let words: Vec<&'static str> = words.collect();
+    if words.is_empty() { vec!["Agents may call it without asking anyone."] } else { words }
+}
+
+fn contract_fields(contract: &Effective) -> Vec<FieldRow> {
+    let fields = contract.sources().into_iter();
+    fields
+        .map(|(key, value, source)| FieldRow {
+            key,
+            value: LongText::new(&value_text(&value)),
+            who: who(&source),
+            source: Visible::of(&source),
+        })
+        .collect()
+}
+
+/// Returns the class of a source: the operator's own values stand out, and so do those of the server.
+fn who(source: &str) -> &'static str {
+    match source.split([',', '\'']).next() {
+        Some("operator" | "draft") => "good",
+        Some("server") => "warn",
+        Some(_) | None => "",
+    }
+}
+
+/// Words a value: text without quotes, lists with commas, anything else as JSON.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Array(values) if values.is_empty() => "none".to_owned(),
+        Value::Array(values) if values.iter().all(Value::is_string) => {
+            values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(members) if members.values().all(|value| !value.is_object() && !value.is_array()) => {
+            let members: Vec<String> =
+                members.iter().map(|(key, value)| format!("{key}: {}", value_text(value))).collect();
+            members.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn annotations(annotations: &Value) -> Vec<(Visible, Visible)> {
+    const SHOWN_MAX: usize = 20;
+    let members = annotations.as_object().into_iter().flatten().take(SHOWN_MAX);
+    let short = |text: &str| Visible::of(&text.chars().take(SHORT_CHARS).collect::<String>());
+    members.map(|(key, value)| (short(key), short(&value.to_string()))).collect()
+}
+
+impl CallRow {
+    fn new(record: &Record, now_ms: i64) -> Self {
+        Self {
+            id: record.id.to_string(),
+            time: Time::new(record.time_ms(), now_ms),
+            agent: Visible::of(record.agent.as_deref().unwrap_or("no agent")),
+            state: state(record.status),
+            code: record.code.as_ref().map(Visible::untrusted).unwrap_or_default(),
+        }
+    }
+}
+
+fn state(status: Status) -> State {
+    let (class, word, icon) = match status {
+        Status::Started => ("waiting", "Running", "clock"),
+        Status::Success => ("ok", "Succeeded", "check"),
+        Status::Error => ("error", "Failed", "x"),
+        Status::Refused => ("refused", "Refused", "ban"),
+        Status::Cancelled => ("cancelled", "Cancelled", "x"),
+        Status::Interrupted => ("error", "Interrupted", "medium"),
+    };
+    State { class, word, icon }
+}
