@@ -17,6 +17,7 @@ mod presence;
 mod reviews;
 mod sign_in_flood;
 mod strangers;
+mod tool_pages;
 
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,11 @@ impl Fixture {
     }
 
     async fn with(settings: Settings) -> Self {
+        Self::with_contracts(settings, Box::new(crate::editor::ReadOnly)).await
+    }
+
+    /// Starts a gateway whose contract files a page may edit.
+    async fn with_contracts(settings: Settings, contracts_editor: Box<dyn crate::editor::ContractsEditor>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let ledger = Ledger::start(&store, ledger_options(7)).await.unwrap();
@@ -109,7 +115,7 @@ impl Fixture {
             facts,
             stopping: stopping.clone(),
             servers_editor: Box::new(crate::editor::ReadOnly),
-            contracts_editor: Box::new(crate::editor::ReadOnly),
+            contracts_editor,
         });
         Self { app, gateway, store, ledger, stopping, folder }
     }

@@ -1,0 +1,293 @@
+//! The pages of tools, with a server of the test: lists, one tool, explained calls and the contract editor.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::{Method, StatusCode};
+use mcpproxy_core::contract::Contracts;
+use mcpproxy_core::review::edit;
+use mcpproxy_core::settings::{self, Unresolved};
+use mcpproxy_core::{Digest, ToolName};
+use mcpproxy_gateway::Files;
+use serde_json::{Value, json};
+
+use super::people::{Person, code_at};
+use super::{Fixture, text};
+use crate::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
+
+const FILE: &str = "contracts/fx.yaml";
+const HOSTILE: &str = "Sends mail.<script>alert(1)</script>\u{202E}\u{1b}[2J";
+const CONTRACTS: &str = "\
+# Ours.
+- tool: fx:send
+  riskLevel: high # others notice
+- tool: fx:wipe
+  riskLevel: forbidden
+";
+
+/// A contract file in memory.
+#[derive(Clone)]
+struct FakeFile {
+    text: Arc<Mutex<String>>,
+    is_read_only: bool,
+}
+
+impl FakeFile {
+    fn new(is_read_only: bool) -> Self {
+        Self { text: Arc::new(Mutex::new(CONTRACTS.to_owned())), is_read_only }
+    }
+
+    fn text(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+}
+
+impl ContractsEditor for FakeFile {
+    fn written(&self, tool: &ToolName) -> Result<WrittenContract, EditError> {
+        let found = edit::written(FILE, &self.text(), tool);
+        let (line, fields) = found.map(|found| (found.line, found.fields)).unzip();
+        Ok(WrittenContract { file: FILE.to_owned(), line, fields: fields.unwrap_or_default() })
+    }
+
+    fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError> {
+        let before = self.text();
+        let after = edit::edited(FILE, &before, tool, &change.fields).unwrap();
+        let contracts = Contracts::parse(&[(FILE.to_owned(), after.clone())])
+            .map_err(|mistakes| EditError::Invalid(mistakes[0].1.to_string()))?;
+        let digest = Digest::of(after.as_bytes()).to_string();
+        let is_read_only = self.is_read_only;
+        Ok(ContractDraft { file: FILE.to_owned(), before, after, digest, contracts: Arc::new(contracts), is_read_only })
+    }
+
+    fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
+        *self.text.lock().unwrap() = draft.after.clone();
+        Ok(())
+    }
+}
+
+async fn answer(Json(request): Json<Value>) -> Response {
+    let schema = json!({"type": "object", "required": ["to"], "properties": {
+        "to": {"type": "array", "items": {"type": "string"}, "description": "<img src=x onerror=alert(1)>"},
+        "subject": {"type": "string"},
+    }});
+    let tools = json!([
+        {"name": "send", "description": HOSTILE, "inputSchema": schema,
+         "annotations": {"destructiveHint": true, "title": "<b>Send</b>"}},
+        {"name": "list", "description": "Lists mail. ".repeat(5_000), "inputSchema": {}, "annotations": {"readOnlyHint": true}},
+        {"name": "wipe", "description": "Deletes everything.", "inputSchema": {}},
+    ]);
+    let result = match request["method"].as_str() {
+        Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fx", "version": "1"}}),
+        Some("tools/list") => json!({"tools": tools}),
+        Some("ping") => json!({}),
+        Some(method) if method.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
+        _ => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            return Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).into_response();
+        }
+    };
+    Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_response()
+}
+
+/// Starts a gateway with the server `fx`, and a user.
+async fn fixture(file: FakeFile) -> (Fixture, Person) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = axum::Router::new().fallback(axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let text = json!({
+        "trust": {"first_sight": "accept"},
+        "mcpServers": {"fx": {"url": format!("http://{address}/mcp")}},
+    });
+    let settings = settings::parse(&text.to_string(), &Unresolved).unwrap();
+    let fixture = Fixture::with_contracts(settings.clone(), Box::new(file.clone())).await;
+    let contracts = Contracts::parse(&[(FILE.to_owned(), file.text())]).unwrap();
+    fixture.gateway.reload(Files { settings: Arc::new(settings), contracts: Arc::new(contracts), ..Files::default() });
+    fixture.gateway.ready().await;
+    let person = fixture.person("anna", "no hash").await;
+    (fixture, person)
+}
+
+async fn get(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
+    let response = fixture.request(Method::GET, path, &[("cookie", &person.cookie)], String::new()).await;
+    (response.status(), text(response).await)
+}
+
+async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
+    let response = fixture.post(person, path, fields).await;
+    (response.status(), text(response).await)
+}
+
+fn has(html: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+}
+
+/// Nothing of the server is markup, and nothing invisible stays invisible.
+fn is_harmless(html: &str) {
+    for bad in ["<script>alert", "<img src=x", "<b>Send", "\u{202E}", "\u{1b}"] {
+        assert!(!html.contains(bad), "{bad:?}");
+    }
+    assert!(html.len() < 200_000, "{} bytes", html.len());
+}
+
+#[tokio::test]
+async fn tools_are_listed_and_found() {
+    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let (status, html) = get(&fixture, &person, "/ui/tools").await;
+    assert_eq!(status, 200);
+    is_harmless(&html);
+    has(&html, &["3 tools", "/ui/tools/fx/send", "High risk", "rated in contracts/fx.yaml:3", "Forbidden"]);
+    has(&html, &["Hidden from agents", "Unclassified", "U+202E", "&lt;script&gt;"]);
+    let (_, html) = get(&fixture, &person, "/ui/tools?risk=forbidden").await;
+    assert!(html.contains("/ui/tools/fx/wipe") && !html.contains("/ui/tools/fx/send"));
+    let (_, html) = get(&fixture, &person, "/ui/tools?server=none").await;
+    has(&html, &["No tool matches these filters"]);
+
+    let (status, html) = get(&fixture, &person, "/ui/tools?q=send+mail").await;
+    assert_eq!(status, 200);
+    is_harmless(&html);
+    has(&html, &["/ui/tools/fx/send", "match", "How the score was computed", "Words of the query"]);
+    assert!(!html.contains("/ui/tools/fx/wipe"), "agents do not find a forbidden tool");
+    let (status, html) = get(&fixture, &person, "/ui/tools?q=%3Cscript%3E").await;
+    assert_eq!(status, 200);
+    assert!(!html.contains("value=\"<script>"));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn one_tool_with_its_contract() {
+    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let (status, html) = get(&fixture, &person, "/ui/tools/fx/send").await;
+    assert_eq!(status, 200);
+    is_harmless(&html);
+    has(&html, &["fx:send", "A user approves every call.", "call_tool_destructive", "operator, contracts/fx.yaml:3"]);
+    has(&html, &["risk level", "annotations", "array of string", "required", "&lt;img src=x"]);
+    has(&html, &["No record of this tool yet", "&#34;to&#34;: []"]);
+    let (status, html) = get(&fixture, &person, "/ui/tools/fx/list").await;
+    assert_eq!(status, 200);
+    is_harmless(&html);
+    has(&html, &["Nobody has written a contract", "Show the first 8000 of 60000 characters"]);
+    let (_, html) = get(&fixture, &person, "/ui/tools/fx/wipe").await;
+    has(&html, &["Agents cannot see or call this tool."]);
+    for gone in ["/ui/tools/fx/gone", "/ui/tools/A%20B/x", "/ui/tools/fx/%00", "/ui/tools/fx/gone/contract"] {
+        assert_eq!(get(&fixture, &person, gone).await.0, 404, "{gone}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn calls_are_explained_and_not_made() {
+    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let path = "/ui/tools/fx/send";
+    let (status, html) =
+        post(&fixture, &person, path, "variant=destructive&arguments=%7B%22to%22%3A%5B%22a%22%5D%7D").await;
+    assert_eq!(status, 200);
+    has(&html, &["This call would wait until a user approves it.", "confirmation", "Decided", "rate limit", "Passed"]);
+    let (_, html) = post(&fixture, &person, path, "variant=read&arguments=%7B%22to%22%3A%5B%5D%7D").await;
+    has(&html, &["This call would be refused.", "Agents call this tool with call_tool_destructive.", "Not reached"]);
+    let (_, html) = post(&fixture, &person, "/ui/tools/fx/list", "variant=read&arguments=").await;
+    has(&html, &["This call would run without asking anyone."]);
+    let (_, html) = post(&fixture, &person, "/ui/tools/fx/wipe", "variant=read&arguments=").await;
+    has(&html, &["The tool is forbidden."]);
+    for (fields, expected) in [
+        ("variant=read&arguments=%7B", "not valid JSON"),
+        ("variant=read&arguments=%7B%7D%7D%2C%22name%22%3A%22fx%3Alist%22", "not valid JSON"),
+        ("variant=read&arguments=%7B%7D&agent=nobody", "no agent with that name"),
+    ] {
+        let (status, html) = post(&fixture, &person, path, fields).await;
+        assert_eq!(status, 422, "{fields}");
+        has(&html, &[expected]);
+    }
+    let calls = fixture.get("/api/v1/activity?type=call").await;
+    assert_eq!(calls["activities"], json!([]));
+    fixture.stop().await;
+}
+
+/// Returns the digest in the form of a preview.
+fn digest(html: &str) -> &str {
+    html.split("name=\"digest\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_stricter_contract_is_saved_with_presence() {
+    let file = FakeFile::new(false);
+    let (fixture, person) = fixture(file.clone()).await;
+    let path = "/ui/tools/fx/send/contract";
+    let (status, html) = get(&fixture, &person, path).await;
+    assert_eq!(status, 200);
+    has(&html, &["contracts/fx.yaml:2", "<option value=\"high\" selected>High", "In force: high"]);
+    let (status, html) = post(&fixture, &person, path, "action=preview").await;
+    assert_eq!(status, 422);
+    has(&html, &["Nothing is changed."]);
+
+    let fields = "riskLevel=critical&permissions=emails%3Asend";
+    let (status, html) = post(&fixture, &person, path, &format!("action=preview&{fields}")).await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["riskLevel: critical # others notice", "permissions: [emails:send]", "No call was recorded"]);
+    assert!(!html.contains("This allows more than before"));
+    assert_eq!(file.text(), CONTRACTS, "a preview writes nothing");
+
+    let save = format!("action=save&digest={}&{fields}", digest(&html));
+    let refused = fixture.post_plainly(&person, path, &save).await;
+    assert_eq!(refused.status(), 403, "a cookie alone is not enough");
+    let (status, html) = post(&fixture, &person, path, &save.replace("critical", "forbidden")).await;
+    assert_eq!(status, 409, "another contract than that of the preview");
+    has(&html, &["changed after this preview"]);
+    assert_eq!(file.text(), CONTRACTS);
+
+    let saved = fixture.post(&person, path, &save).await;
+    assert_eq!(saved.status(), 303);
+    assert_eq!(saved.headers()["location"], "/ui/tools/fx/send?saved=1");
+    has(&file.text(), &["# Ours.\n", "riskLevel: critical # others notice\n", "- tool: fx:wipe\n"]);
+    assert!(fixture.codes().await.iter().any(|code| code == "contract_saved"));
+    let records = fixture.get("/api/v1/activity?type=settings").await;
+    let saved = records["activities"].as_array().unwrap().iter().find(|one| one["code"] == "contract_saved").unwrap();
+    assert_eq!((&saved["metadata"]["user"], &saved["metadata"]["tool"]), (&json!("anna"), &json!("fx:send")));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_lifted_prohibition_needs_a_second_factor() {
+    let file = FakeFile::new(false);
+    let (fixture, person) = fixture(file.clone()).await;
+    let path = "/ui/tools/fx/wipe/contract";
+    let (status, html) = post(&fixture, &person, path, "action=preview&riskLevel=low").await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["This allows more than before", "riskLevel forbidden → low", "Code from your authenticator app"]);
+    let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
+    let (status, html) = post(&fixture, &person, path, &save).await;
+    assert_eq!(status, 403);
+    has(&html, &["Enter a code from your authenticator app"]);
+    assert_eq!(file.text(), CONTRACTS);
+    let (status, _) = post(&fixture, &person, path, &format!("{save}&totp={}", code_at(0))).await;
+    assert_eq!(status, 303);
+    has(&file.text(), &["- tool: fx:wipe\n  riskLevel: low\n"]);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_shown() {
+    let file = FakeFile::new(true);
+    let (fixture, person) = fixture(file.clone()).await;
+    let path = "/ui/tools/fx/list/contract";
+    let (status, html) =
+        post(&fixture, &person, path, "action=preview&riskLevel=low&description=%3Cscript%3Ealert(1)").await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["Copy this text into the file yourself", "- tool: fx:list", "riskLevel: low"]);
+    assert!(!html.contains("Save and apply"));
+    is_harmless(&html);
+    for (fields, expected) in [
+        ("riskLevel=harmless", "Choose one of the options of “Risk level”."),
+        ("riskLevel=critical&confirmation=none", "contradicts risk level"),
+        ("rateCalls=x", "Enter the number of calls"),
+    ] {
+        let (status, html) = post(&fixture, &person, path, &format!("action=preview&{fields}")).await;
+        assert_eq!(status, 422, "{fields}");
+        has(&html, &[expected]);
+    }
+    fixture.stop().await;
+}
