@@ -22,7 +22,23 @@ pub struct Scope {
     pub headless: bool,
 }
 
+/// The longest permission that a contract can name.
+const PERMISSION_MAX_BYTES: usize = 128;
+
 impl Scope {
+    /// Checks a permission as contracts write it, or a prefix followed by `*`. Any other text would never match.
+    pub fn check_permission(text: &str) -> Result<(), String> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-');
+        let name = text.strip_suffix('*').unwrap_or(text);
+        if (1..=PERMISSION_MAX_BYTES).contains(&text.len()) && name.bytes().all(fits) {
+            return Ok(());
+        }
+        Err(format!(
+            "expected 1 to {PERMISSION_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, optionally ending in `*`, \
+             such as emails:send or files:*"
+        ))
+    }
+
     /// Returns the scope with every operation on every server and every permission.
     pub fn everything() -> Self {
         Self { grants: vec!["*".to_owned()], servers: None, operations: Variant::ALL.to_vec(), headless: false }

@@ -13,6 +13,7 @@
 //! - `definition` is one thing that a server says about itself, and `pin` is its hash.
 //! - `judge` compares a list with what is known.
 //! - `change` says what a difference means, and whether it only makes things stricter.
+//! - `parts` cuts a definition into texts with readable places, for a review.
 //! - `scan` looks for texts and characters that poisoned tools use.
 //!
 //! This module decides and stores nothing. The gateway stores verdicts before it acts on them.
@@ -20,6 +21,7 @@
 pub mod change;
 mod definition;
 mod judge;
+pub mod parts;
 mod pin;
 pub mod scan;
 

@@ -51,7 +51,7 @@ pub use log::list::{Cursor, Page};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};
-pub use log::summary::{Durations, Summary, SummaryGroup};
+pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
 pub use pins::{
     AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, WaitingPin,

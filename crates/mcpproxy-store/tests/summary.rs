@@ -20,6 +20,7 @@ on_both!(
     names_that_agents_make_up_are_not_counted_one_by_one,
     what_is_counted_is_what_is_listed,
     what_did_not_run_is_counted_apart,
+    calls_are_counted_by_agent,
 );
 
 fn count(name: &str, count: u64, errors: u64, refused: u64, p50: Option<u64>, p95: Option<u64>) -> SummaryGroup {
@@ -82,6 +83,31 @@ async fn everything_is_counted_once(place: &Place) {
         duration: Durations { p50_us: Some(3), p95_us: Some(992) },
     };
     assert_eq!(store.summary(None, None).await.unwrap(), expected);
+}
+
+async fn calls_are_counted_by_agent(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let calls =
+        [("a", Variant::Read, 0), ("a", Variant::Read, 5), ("a", Variant::Write, 5), ("b", Variant::Destructive, 5)];
+    for (n, (agent, intent, hour)) in (0..).zip(calls) {
+        let time_ms = BEGIN_MS + hour * HOUR_MS;
+        let record = NewRecord { time_ms, agent: Some(agent.to_owned()), intent_type: Some(intent), ..call(n) };
+        let open = ledger.open(record, WaitFor::Disk).await.unwrap();
+        ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    }
+    // A refusal is no call.
+    let refused = NewRecord { time_ms: BEGIN_MS + 5 * HOUR_MS, agent: Some("a".to_owned()), ..refusal(9) };
+    ledger.append(refused, WaitFor::Disk).await.unwrap();
+    let check = async |since_ms: i64, expected: &[(&str, Variant, u64)]| {
+        let mut found = store.calls_by_agent(since_ms).await.unwrap();
+        found.sort_by(|a, b| (&a.agent, a.intent_type).cmp(&(&b.agent, b.intent_type)));
+        let found: Vec<_> = found.iter().map(|one| (one.agent.as_str(), one.intent_type, one.count)).collect();
+        assert_eq!(found, expected);
+    };
+    let [read, write, destructive] = Variant::ALL;
+    check(i64::MIN, &[("a", read, 2), ("a", write, 1), ("b", destructive, 1)]).await;
+    check(BEGIN_MS + HOUR_MS, &[("a", read, 1), ("a", write, 1), ("b", destructive, 1)]).await;
+    check(BEGIN_MS + 9 * HOUR_MS, &[]).await;
 }
 
 async fn hours_are_whole(place: &Place) {

@@ -34,14 +34,55 @@ impl fmt::Display for EditError {
     }
 }
 
-/// Edits the servers in the settings file.
+/// Edits the servers in the settings file. A text that the gateway would refuse is not written.
 pub trait ServersEditor: Send + Sync {
-    /// Adds the servers of a client's JSON, such as `{"mcpServers": {"time": {"command": "uvx"}}}`. Returns their names.
-    fn add(&self, pasted: &str) -> Result<Vec<ServerName>, EditError>;
+    /// Adds the servers of a client's JSON, such as `{"mcpServers": {"time": {"command": "uvx"}}}`. A single server
+    /// without a name around it gets `name`.
+    fn add(&self, pasted: &str, name: Option<&str>) -> Result<Edited, EditError>;
 
-    fn set_enabled(&self, server: &ServerName, is_enabled: bool) -> Result<(), EditError>;
+    fn set_enabled(&self, server: &ServerName, is_enabled: bool) -> Result<Edited, EditError>;
 
-    fn remove(&self, server: &ServerName) -> Result<(), EditError>;
+    fn remove(&self, server: &ServerName) -> Result<Edited, EditError>;
+}
+
+/// A change of the settings file that was written.
+pub struct Edited {
+    /// The servers that were added or changed.
+    pub names: Vec<ServerName>,
+    /// Sentences for the user, for example about a secret that was moved into a file.
+    pub notes: Vec<String>,
+    pub undo: Undo,
+}
+
+/// Restores the file as it was before a change, for a change that the gateway does not accept.
+pub struct Undo(Box<dyn FnOnce() + Send>);
+
+impl Undo {
+    pub fn new(undo: impl FnOnce() + Send + 'static) -> Self {
+        Self(Box::new(undo))
+    }
+
+    pub fn run(self) {
+        (self.0)();
+    }
+}
+
+/// Writes the settings with which AI clients connect to this gateway.
+pub trait ClientSettings: Send + Sync {
+    /// Returns one snippet for each client that can use a token.
+    fn snippets(&self, token: &str) -> Vec<ClientSnippet>;
+}
+
+/// The settings of one client, ready to paste.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSnippet {
+    /// The name of the client, such as `Claude Code`.
+    pub title: &'static str,
+    /// The file that the text belongs into.
+    pub file: String,
+    pub text: String,
+    /// The step after which the client reads its file again.
+    pub restart: &'static str,
 }
 
 /// Edits contract files.
@@ -100,16 +141,22 @@ impl ReadOnly {
 }
 
 impl ServersEditor for ReadOnly {
-    fn add(&self, _: &str) -> Result<Vec<ServerName>, EditError> {
+    fn add(&self, _: &str, _: Option<&str>) -> Result<Edited, EditError> {
         Self::refuse()
     }
 
-    fn set_enabled(&self, _: &ServerName, _: bool) -> Result<(), EditError> {
+    fn set_enabled(&self, _: &ServerName, _: bool) -> Result<Edited, EditError> {
         Self::refuse()
     }
 
-    fn remove(&self, _: &ServerName) -> Result<(), EditError> {
+    fn remove(&self, _: &ServerName) -> Result<Edited, EditError> {
         Self::refuse()
+    }
+}
+
+impl ClientSettings for ReadOnly {
+    fn snippets(&self, _: &str) -> Vec<ClientSnippet> {
+        Vec::new()
     }
 }
 

@@ -56,7 +56,7 @@ pub mod replays {
 }
 
 use crate::auth::identity::AppState;
-use crate::editor::{ContractsEditor, ServersEditor};
+use crate::editor::{ClientSettings, ContractsEditor, ServersEditor};
 use crate::problem::Problem;
 
 /// Everything that the routes need.
@@ -74,6 +74,8 @@ pub struct Web {
     pub stopping: CancellationToken,
     pub servers_editor: Box<dyn ServersEditor>,
     pub contracts_editor: Box<dyn ContractsEditor>,
+    /// Settings to paste into AI clients, for new tokens.
+    pub client_settings: Box<dyn ClientSettings>,
 }
 
 /// Facts about the running process, shown in `/api/v1/status`.

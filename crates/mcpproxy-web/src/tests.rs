@@ -116,6 +116,7 @@ impl Fixture {
             stopping: stopping.clone(),
             servers_editor: Box::new(crate::editor::ReadOnly),
             contracts_editor,
+            client_settings: Box::new(crate::editor::ReadOnly),
         });
         Self { app, gateway, store, ledger, stopping, folder }
     }

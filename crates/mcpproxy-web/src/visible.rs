@@ -38,6 +38,26 @@ impl Visible {
         Self(text.split('\n').map(|line| Self::of(line).0).collect::<Vec<_>>().join("\n"))
     }
 
+    /// Renders a difference of two texts, with at most about `most` bytes. Long runs of spaces or line breaks are counted,
+    /// because they can push text out of sight. Returns true if something was left out.
+    pub(crate) fn difference(pieces: &[(Side, String)], most: usize) -> (Self, bool) {
+        let mut html = String::new();
+        for (side, text) in pieces {
+            let (start, end) = match side {
+                Side::Both => ("", ""),
+                Side::Old => ("<del>", "</del>"),
+                Side::New => ("<ins>", "</ins>"),
+            };
+            html.push_str(start);
+            let is_cut = push_within(&mut html, text, most);
+            html.push_str(end);
+            if is_cut {
+                return (Self(html), true);
+            }
+        }
+        (Self(html), false)
+    }
+
     pub(crate) fn untrusted(text: &Untrusted) -> Self {
         Self::of(text.for_json())
     }
@@ -66,6 +86,45 @@ pub(crate) fn url_part(text: &str) -> String {
         }
     }
     out
+}
+
+/// The version that a piece of a difference belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Both,
+    Old,
+    New,
+}
+
+/// Longer runs of spaces or line breaks are counted instead of rendered.
+const SPACES_MAX: usize = 7;
+const BREAKS_MAX: usize = 3;
+
+/// Appends text until `html` is full. Returns true if text was left out.
+fn push_within(html: &mut String, text: &str, most: usize) -> bool {
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if html.len() > most {
+            return true;
+        }
+        let is_break = first == '\n';
+        let run = match first {
+            ' ' | '\n' => rest.chars().take_while(|c| *c == first).count(),
+            _ => 1,
+        };
+        let (taken, after) = rest.split_at_checked(run.max(1) * first.len_utf8()).unwrap_or((rest, ""));
+        match (is_break, run) {
+            (true, run) if run > BREAKS_MAX => {
+                html.push_str(&format!("\n<span class=\"mark\" title=\"line breaks\">{run} line breaks</span>\n"));
+            }
+            (false, run) if run > SPACES_MAX => {
+                html.push_str(&format!(" <span class=\"mark\" title=\"spaces\">{run} spaces</span> "));
+            }
+            _ => html.push_str(&Visible::lines(taken).0),
+        }
+        rest = after;
+    }
+    false
 }
 
 /// Escapes plain text on one line, with escapes instead of marks.
@@ -159,6 +218,29 @@ mod tests {
             "a\r\n",
             "a<span class=\"mark\" title=\"carriage return\">U+000D</span><span class=\"mark\" title=\"line break\">↵</span>\n",
         );
+    }
+
+    #[test]
+    fn differences_hide_nothing() {
+        let check = |pieces: &[(Side, &str)], most: usize, expected: &str, is_cut: bool| {
+            let pieces: Vec<(Side, String)> = pieces.iter().map(|(side, text)| (*side, (*text).to_owned())).collect();
+            let (html, cut) = Visible::difference(&pieces, most);
+            assert_eq!((html.to_string().as_str(), cut), (expected, is_cut), "{pieces:?}");
+        };
+        check(
+            &[(Side::Both, "a "), (Side::Old, "<b>"), (Side::New, "\u{200B}")],
+            1_000,
+            "a <del>&lt;b&gt;</del><ins><span class=\"mark\" title=\"invisible character\">U+200B</span></ins>",
+            false,
+        );
+        let spaces = " ".repeat(80);
+        check(
+            &[(Side::New, &spaces)],
+            1_000,
+            "<ins> <span class=\"mark\" title=\"spaces\">80 spaces</span> </ins>",
+            false,
+        );
+        check(&[(Side::New, "abcdef"), (Side::Both, "g")], 7, "<ins>abc</ins>", true);
     }
 
     #[test]

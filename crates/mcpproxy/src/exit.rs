@@ -85,6 +85,10 @@ impl Failure {
         self
     }
 
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Replaces the hint, if there is one.
     pub(crate) fn change_hint(&mut self, change: impl FnOnce(&str) -> String) {
         self.hint = self.hint.take().map(|hint| change(&hint));

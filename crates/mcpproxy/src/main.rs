@@ -5,6 +5,7 @@
 //! - `client` talks to a running gateway, for all other commands.
 //! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
 //! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
+//! - `imports` takes over servers that are written for another client, for `import` and for the pages.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `exit` lists the exit codes.
 
@@ -14,6 +15,7 @@ mod commands;
 mod database;
 mod exit;
 mod home;
+mod imports;
 mod known_tools;
 mod lock_file;
 mod operator_files;

@@ -14,6 +14,7 @@
 //!
 //! [`inspect`] takes cheap fingerprints of all files. `runtime::reload` compares them to notice changes.
 
+pub(crate) mod change;
 mod contracts_editor;
 pub(crate) mod edit;
 mod folder;

@@ -22,6 +22,7 @@
 
 mod banner;
 mod changes;
+mod client_entries;
 mod end_signal;
 mod file_events;
 pub(crate) mod first_user;
@@ -48,6 +49,7 @@ use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
 use self::listen::{bind, own_url};
 use self::local_agent::LocalAgent;
@@ -56,6 +58,7 @@ use self::weigh::KnownTools;
 use crate::database::{check_not_gone, location_of};
 use crate::home::Home;
 use crate::home::lock::Lock;
+use crate::imports::editor::SettingsEditor;
 use crate::operator_files::{self, OperatorFiles, settings_file};
 use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
@@ -159,8 +162,9 @@ impl Runtime {
             guard: guard.clone(),
             facts: facts(address, &base_url, &path),
             stopping: stopping.clone(),
-            servers_editor: Box::new(mcpproxy_web::editor::ReadOnly),
+            servers_editor: Box::new(SettingsEditor::new(home)),
             contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
+            client_settings: Box::new(ClientEntries::new(&base_url)),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
         let (current, wanted, read) = (files, None, operator_files::read);

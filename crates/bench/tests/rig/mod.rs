@@ -94,6 +94,7 @@ impl Rig {
             stopping: CancellationToken::new(),
             servers_editor: Box::new(mcpproxy_web::editor::ReadOnly),
             contracts_editor: Box::new(mcpproxy_web::editor::ReadOnly),
+            client_settings: Box::new(mcpproxy_web::editor::ReadOnly),
         });
         let session = String::new();
         let mut rig = Self { app, ledger, token, session, next_id: FIRST_ID, _server: server, _folder: folder };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use mcpproxy_core::Untrusted;
+use mcpproxy_core::{Untrusted, Variant};
 
 use crate::log::tally::{Counted, HOUR_MS, NO_STEP, duration_of};
 use crate::{CallMark, Kind, Status, Store, StoreError};
@@ -46,7 +46,29 @@ pub struct Durations {
     pub p95_us: Option<u64>,
 }
 
+/// Records that [`Store::calls_by_agent`] looks at.
+pub const CALLS_BY_AGENT_RECORDS: usize = 20_000;
+
+/// The calls of one agent by intent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentCalls {
+    pub agent: String,
+    pub intent_type: Variant,
+    pub count: u64,
+}
+
 impl Store {
+    /// Counts the calls of each agent since a time, among the newest [`CALLS_BY_AGENT_RECORDS`] records. The limit keeps
+    /// this fast in a log of any size.
+    pub async fn calls_by_agent(&self, since_ms: i64) -> Result<Vec<AgentCalls>, StoreError> {
+        let most = i64::try_from(CALLS_BY_AGENT_RECORDS).unwrap_or(i64::MAX);
+        let rows = self.database().calls_by_agent(since_ms.max(0), most).await?;
+        let known = rows.into_iter().filter_map(|(agent, intent, count)| {
+            Some(AgentCalls { agent, intent_type: Variant::from_operation(&intent)?, count })
+        });
+        Ok(known.collect())
+    }
+
     /// Summarizes the hours that contain these times, both included. Without a time, there is no limit. Running calls
     /// count as `started`.
     pub async fn summary(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Summary, StoreError> {

@@ -66,6 +66,14 @@ fn of_page(page: &Page) -> Row {
         // No such record exists.
         "activity_record" | "activity_session" => [303, 403, 403, 404, 404, 404],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
+        "new_server" => [303, 403, 403, 200, 200, 200],
+        // No server has that name.
+        "server" | "review_server" | "whole_definition" => [303, 403, 403, 404, 404, 404],
+        "change_server" | "decide_server" => [401, 403, 403, 404, 404, 404],
+        // Without a text, and without a name.
+        "add_server" | "create_agent" => [401, 403, 403, 403, 422, 403],
+        // No agent has that name.
+        "revoke_agent" => [401, 403, 403, 409, 409, 409],
         // With an invalid code, and without passkeys.
         "set_totp" | "add_passkey" | "remove_passkey" => [401, 403, 403, 422, 422, 422],
         "challenge" | "approval_challenge" => [401, 403, 403, 400, 400, 400],
@@ -181,7 +189,8 @@ async fn every_page_with_every_credential() {
             let id = crowd.question().await;
             let path = page.path.replace("{approval}", &id).replace("{invitation}", &crowd.invitation);
             let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none").replace("{person}", "none");
-            let path = path.replace("{server}", "demo").replace("{tool}", "echo").replace("{digest}", "none");
+            let server = if page.name.starts_with("tool") || page.path.contains("{tool}") { "demo" } else { "none" };
+            let path = path.replace("{server}", server).replace("{tool}", "echo").replace("{digest}", "none");
             let person = if column == 5 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
             let totp = if column == 5 { code_at(0) } else { String::new() };
             let fields = match page.name {

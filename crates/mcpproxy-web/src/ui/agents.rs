@@ -1,34 +1,167 @@
-//! The page `/ui/agents`.
+//! The page `/ui/agents`: tokens, what they may do and did, and forms to create and revoke them.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::StatusCode;
-use mcpproxy_store::StoreError;
+use mcpproxy_store::{Filter, StoreError};
+use serde_json::json;
 
+use super::action::Action;
+use super::events::Topic;
 use super::page::{Page, PageAccess};
+use super::posted::Posted;
 use super::visitor::Visitor;
 use super::{frame, unavailable};
-use crate::auth::identity::AppState;
-use crate::ui::pages::agents::Agents;
-use crate::ui::pages::page;
+use crate::auth::identity::{AppState, SignedInUser};
+use crate::auth::presence::PresenceResult;
+use crate::ui::pages::agents::{Agents, Facts, NewAgent, Said};
+use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
 
-pub(super) const PAGES: &[Page] = &[Page {
-    name: "agents",
-    method: Verb::Get,
-    path: "/ui/agents",
-    access: PageAccess::User,
-    decides: false,
-    sent_from: None,
-    is_stream: false,
-    handler: |method| on(method, show),
-}];
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "agents",
+        method: Verb::Get,
+        path: "/ui/agents",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, show),
+    },
+    Page {
+        name: "create_agent",
+        method: Verb::Post,
+        path: "/ui/agents",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, create),
+    },
+    Page {
+        name: "revoke_agent",
+        method: Verb::Post,
+        path: "/ui/agents/revoke",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: Some("/ui/agents"),
+        is_stream: false,
+        handler: |method| on(method, revoke),
+    },
+];
+
+/// Agents for which the page looks up the client of the newest record.
+const CLIENTS_MAX: usize = 50;
+/// Calls are counted since this time.
+const PERIOD_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor) -> Response {
-    let shown = async || -> Result<Response, StoreError> {
-        let frame = frame::around(&app, &signed, "agents", "Agents").await?;
-        Ok(page(StatusCode::OK, &Agents { frame }))
+    shown(&app, &signed, StatusCode::OK, Said::default()).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Said) -> Result<Response, StoreError> {
+    let store = &app.web.store;
+    let tokens = store.list_tokens().await?;
+    let mut clients = Vec::new();
+    for token in tokens.iter().filter(|token| token.revoked_ms.is_none() && token.last_used_ms.is_some()) {
+        if clients.len() == CLIENTS_MAX {
+            break;
+        }
+        let filter = Filter { agent: Some(token.name.clone()), ..Filter::default() };
+        let newest = store.list(&filter, None, 1).await?.records.into_iter().next();
+        clients.push((token.name.clone(), newest.and_then(|record| record.client)));
+    }
+    let frame = frame::around(app, signed, "agents", "Agents").await?;
+    let is_fresh = said.created.is_some();
+    // An open page fetches itself again. The page with a new token must not be replaced by one without it.
+    let live = if is_fresh { frame.live } else { Some(Topic::Calls) };
+    let frame = Frame { asks_password: said.asks_password, live, ..frame };
+    let facts = Facts {
+        calls: store.calls_by_agent(app.now_ms() - PERIOD_MS).await?,
+        sessions: app.web.gateway.clients(),
+        clients,
+        servers: app.web.gateway.servers().into_iter().map(|server| server.name.to_string()).collect(),
+        now_ms: app.now_ms(),
+        tokens,
     };
-    shown().await.unwrap_or_else(|error| unavailable(&error))
+    Ok(page(code, &Agents::new(frame, &facts, said)))
+}
+
+async fn create(State(app): State<AppState>, posted: Posted) -> Response {
+    created(&app, &posted).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+/// Creates a token. The answer to the form is the only page that shows it: no address leads there again.
+async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
+    let signed = &posted.signed;
+    let known: Vec<String> = app.web.gateway.servers().iter().map(|server| server.name.to_string()).collect();
+    let typed = NewAgent::of(&posted.form, &known);
+    if let PresenceResult::Absent(absent) = app.prove_presence(signed, posted.presence()).await? {
+        let said = Said { error: Some(absent.message()), asks_password: true, typed, ..Said::default() };
+        return shown(app, signed, StatusCode::FORBIDDEN, said).await;
+    }
+    let scope = match typed.scope(&known) {
+        Ok(scope) => scope,
+        Err(error) => {
+            let said = Said { error: Some(error), typed, ..Said::default() };
+            return shown(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
+        }
+    };
+    let servers = scope.servers.as_ref().map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let operations: Vec<&str> = scope.operations.iter().map(|variant| variant.operation()).collect();
+    let facts = json!({
+        "agent": typed.name, "grants": scope.grants, "servers": servers, "operations": operations,
+        "headless": scope.headless,
+    });
+    let action = Action { code: "token_created", server: None, facts };
+    action.record(app, signed).await?;
+    let random: [u8; 32] = rand::random();
+    match app.web.store.create_token(&typed.name, &scope, random, app.now_ms()).await {
+        Ok(token) => {
+            let snippets = app.web.client_settings.snippets(&token);
+            let created = Some((typed.name.clone(), token, snippets));
+            shown(app, signed, StatusCode::OK, Said { created, ..Said::default() }).await
+        }
+        Err(error) => {
+            action.record_failure(app, signed, &error.to_string()).await;
+            let message = match &error {
+                StoreError::AgentName => "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned(),
+                StoreError::AgentExists { .. } => {
+                    "An agent with this name has a token already. Revoke it first, or choose another name.".to_owned()
+                }
+                _ => return Err(error),
+            };
+            let said = Said { error: Some(message), typed, ..Said::default() };
+            shown(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
+        }
+    }
+}
+
+async fn revoke(State(app): State<AppState>, posted: Posted) -> Response {
+    revoked(&app, &posted).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+async fn revoked(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
+    let name = posted.form.or_empty("name");
+    let tokens = app.web.store.list_tokens().await?;
+    let is_live = tokens.iter().any(|token| token.name == name && token.revoked_ms.is_none());
+    let gone = || Said {
+        error: Some("This agent has no valid token. It may have been revoked already.".to_owned()),
+        ..Said::default()
+    };
+    if !is_live {
+        return shown(app, &posted.signed, StatusCode::CONFLICT, gone()).await;
+    }
+    let action = Action { code: "token_revoked", server: None, facts: json!({"agent": name}) };
+    action.record(app, &posted.signed).await?;
+    match app.web.store.revoke_token(name, app.now_ms()).await {
+        Ok(()) => {}
+        Err(StoreError::NoSuchAgent { .. }) => return shown(app, &posted.signed, StatusCode::CONFLICT, gone()).await,
+        Err(error) => return Err(error),
+    }
+    // The gateway remembers tokens for a moment. The next request of the agent is refused.
+    app.web.gateway.forget_tokens();
+    Ok(Redirect::to("/ui/agents").into_response())
 }

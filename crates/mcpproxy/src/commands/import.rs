@@ -2,19 +2,16 @@
 //!
 //! The command works in three steps, and only the last one writes:
 //!
-//! 1. [`source`] finds the client's file and the servers in it.
-//! 2. [`plan`] translates them, leaves out what must not be imported, and decides on names and files for secrets.
-//! 3. [`write`] writes secrets, settings and the client's file in this order, and undoes everything if one step fails.
+//! 1. `imports::source` finds the client's file and the servers in it.
+//! 2. `imports::plan` translates them, leaves out what must not be imported, and decides on names and files for
+//!    secrets.
+//! 3. `imports::write` writes secrets, settings and the client's file in this order, and undoes everything if one step
+//!    fails.
 //!
 //! Secrets go into files of mode 0600 below `secrets/`, not into the keyring of the system: a gateway often runs without
 //! a desktop session, and then a keyring cannot be opened.
 
-mod own;
-mod plan;
-mod references;
 mod report;
-mod source;
-mod write;
 
 use clap::Args;
 use serde_json::Value;
@@ -25,14 +22,14 @@ use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::lock::HeldLock;
+use crate::imports::plan::Plan;
+use crate::imports::source::{self, Source};
+use crate::imports::write::{self, Written};
 use crate::operator_files::settings_file;
 use crate::terminal::output::{Format, counted, print, tell};
 use crate::terminal::prompt::Terminal;
 
-use self::plan::Plan;
 use self::report::Report;
-use self::source::Source;
-use self::write::Written;
 
 /// Take over the servers of another MCP client
 #[derive(Debug, Args)]

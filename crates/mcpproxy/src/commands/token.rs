@@ -19,9 +19,6 @@ use crate::terminal::output::{self, Format, line};
 use crate::terminal::style::of_state;
 use crate::terminal::time::{local_time, now_ms};
 
-/// The longest permission that a contract can name.
-const GRANT_MAX_BYTES: usize = 128;
-
 /// Create, list and revoke agent tokens
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
@@ -79,17 +76,8 @@ pub(crate) struct Create {
     headless: bool,
 }
 
-/// Parses a permission as contracts write it, or a prefix followed by `*`. Any other text would never match.
 fn grant(text: &str) -> Result<String, String> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'/' | b'-');
-    let name = text.strip_suffix('*').unwrap_or(text);
-    if (1..=GRANT_MAX_BYTES).contains(&text.len()) && name.bytes().all(fits) {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "expected 1 to {GRANT_MAX_BYTES} letters, digits, `_`, `.`, `:`, `/` or `-`, optionally ending in `*`, such as \
-         emails:send or files:*"
-    ))
+    Scope::check_permission(text).map(|()| text.to_owned())
 }
 
 pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> anyhow::Result<Exit> {

@@ -15,7 +15,27 @@ const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(ser
 const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
      (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
 
+/// Looks at a bounded number of the newest records, of whatever kind. Hourly counts do not have the agent.
+const BY_AGENT: &str = "SELECT agent, intent_type, CAST(count(*) AS BIGINT) FROM \
+     (SELECT kind, agent, intent_type FROM records WHERE key >= $1 ORDER BY key DESC LIMIT $2) AS newest \
+     WHERE kind = 'call' AND agent IS NOT NULL AND intent_type IS NOT NULL GROUP BY agent, intent_type";
+
 impl Database {
+    /// Calls of each agent by intent, among the newest records since this time.
+    pub(crate) async fn calls_by_agent(
+        &self,
+        since_ms: i64,
+        most: i64,
+    ) -> Result<Vec<(String, String, u64)>, StoreError> {
+        let values = vec![Value::int(Key::at(since_ms).0), Value::int(most)];
+        let rows = self.fetch(Statement::new(BY_AGENT, values), DOING).await?;
+        let one = |row| {
+            let word = |column| text(row, column).map(Option::unwrap_or_default);
+            Ok((word(0)?, word(1)?, int(row, 2)?.unwrap_or(0).unsigned_abs()))
+        };
+        rows.iter().map(one).collect()
+    }
+
     /// Counts of the hours from `first` to `last`.
     pub(crate) async fn tallies(&self, first: i64, last: i64) -> Result<Vec<Counted>, StoreError> {
         self.counted(TALLIES, first, last).await

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::plan::Plan;
-use super::source::{Entry, Found};
 use crate::agent_clients::FileFormat;
 use crate::agent_clients::document::{self, Shown};
 use crate::exit::Failure;
 use crate::home::Home;
+use crate::imports::plan::Plan;
+use crate::imports::source::{Entry, Found};
 use crate::terminal::output::{counted, line};
 use crate::terminal::shell;
 

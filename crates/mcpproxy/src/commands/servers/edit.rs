@@ -5,17 +5,14 @@ use std::path::Path;
 
 use clap::{ArgGroup, Args};
 use http::Method;
-use mcpproxy_core::settings::{server_keys, suggest_server_name};
-use mcpproxy_core::trust::Welcome;
-use mcpproxy_core::{ServerName, nearest};
+use mcpproxy_core::ServerName;
+use mcpproxy_core::settings::suggest_server_name;
 use serde_json::{Value, json};
 
 use crate::client::{Rest, state};
-use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::home::secret::{Readers, replace_file};
-use crate::operator_files::edit::{self, Change, EditError};
-use crate::operator_files::settings_file;
+use crate::operator_files::change::write_change;
+use crate::operator_files::edit::Change;
 use crate::terminal::output::{self, print};
 use crate::terminal::prompt::Terminal;
 use crate::terminal::shell::plain_word;
@@ -83,59 +80,6 @@ async fn announce(home: &Home, name: &ServerName) -> anyhow::Result<()> {
     // Without the announcement, the definitions wait for a review. That is safe, and the next lines say so.
     let _reviewed_otherwise = Rest::connect(home)?.ask(Method::POST, &format!("/api/v1/servers/{name}/announce")).await;
     Ok(())
-}
-
-/// A change of the settings file.
-struct Written {
-    /// Files with secrets that nothing refers to any more.
-    unused: BTreeSet<String>,
-    /// True if a server that nobody announced waits for a review.
-    is_reviewed: bool,
-}
-
-/// Reads, edits and writes the settings file.
-fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Written> {
-    let _lock = home.lock_settings()?;
-    let path = home.settings();
-    let text = settings_file::read_text(&path)?.map(|(_, text)| text);
-    if let Some(text) = &text {
-        // Check the file first. Otherwise this change would be blamed for earlier errors.
-        settings_file::check_shape(&path, text)?;
-    }
-    let done = Done::of(&change);
-    let edited = edit::apply(text.as_deref(), name, change).map_err(|error| edit_failure(&error, text.as_deref()))?;
-    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
-    let settings = settings_file::check_shape(&path, &edited).map_err(unchanged)?;
-    // A mistake in another server is none of this change.
-    let own = settings.misconfigured().find(|(server, _)| server.name == *name);
-    match (own, done) {
-        (None, _) | (Some(_), Done::Disabled | Done::Removed) => {}
-        // The mistake is in the arguments, and no line of the file has it.
-        (Some((_, mistakes)), Done::Added) => {
-            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
-            let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
-            return Err(unchanged(Failure::new(Exit::Usage, message)).into());
-        }
-        (Some((_, mistakes)), Done::Enabled) => return Err(unchanged(settings_file::bad(&path, mistakes)).into()),
-    }
-    // The gateway refuses secrets in a file that other users can read.
-    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
-    replace_file(&path, &edited, readers)?;
-    Ok(Written {
-        unused: edit::unused_secrets(text.as_deref().unwrap_or_default(), &edited),
-        is_reviewed: settings.trust.first_sight == Welcome::Review,
-    })
-}
-
-/// Names the server that was probably meant, if the settings have none with this name.
-fn edit_failure(error: &EditError, text: Option<&str>) -> Failure {
-    let failure = Failure::new(Exit::Failed, error.to_string());
-    let EditError::Missing(name) = error else { return failure };
-    let keys = server_keys(text.unwrap_or_default());
-    match nearest(name.as_str(), keys.iter().map(|key| key.name.as_str())) {
-        Some(near) => failure.hint(format!("did you mean `{near}`?")),
-        None => failure.hint("list all servers with `mcpproxy servers list`"),
-    }
 }
 
 /// Names secrets that a removed server leaves behind. They may be the only copy, so they are not deleted.

@@ -5,14 +5,13 @@
 //! names the version that was on the screen: if the server has changed it meanwhile, the decision has no effect.
 //!
 //! - `entry` is a review as the gateway sends it.
-//! - `parts` cuts a definition into texts, `words` compares two texts, and `visible` lets nothing hide in them.
+//! - `words` compares two texts of a definition, and `visible` lets nothing hide in them.
 //! - `show` formats all of it, `ask` asks for decisions, and `decide` signs in and sends them.
 
 mod ask;
 mod decide;
 mod entry;
 mod flags;
-mod parts;
 mod show;
 mod visible;
 mod words;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use mcpproxy_core::trust::parts::{Part, changed, is_at, parts};
+
 use super::entry::{Entry, Finding, Review};
-use super::parts::{Part, changed, parts};
 use super::visible::visible;
 use super::words::{Mark, Word, compare, lines, marked};
 use crate::terminal::output::counted;
@@ -216,23 +217,12 @@ fn label(out: &mut String, words: &[&str], paper: Paper) {
 /// Prints the findings about a value below it, and removes them from the list.
 fn beside(out: &mut String, part: &Part, findings: &mut Vec<&Finding>, paper: Paper) {
     findings.retain(|finding| {
-        let is_here = is_at(finding, &part.path);
+        let is_here = is_at(&finding.place, &part.path);
         if is_here {
             self::finding(out, 2 * INDENT, finding, false, paper);
         }
         !is_here
     });
-}
-
-/// Compares the place of a finding with a path. A place is a JSON pointer, with or without the leading slash.
-fn is_at(finding: &Finding, path: &[String]) -> bool {
-    if path.is_empty() {
-        return true;
-    }
-    let place = finding.place.strip_prefix('/').unwrap_or(&finding.place);
-    let keys: Vec<String> = place.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
-    // An element of a list of texts has no line of its own.
-    keys.starts_with(path)
 }
 
 fn finding(out: &mut String, indent: usize, finding: &Finding, with_place: bool, paper: Paper) {

@@ -27,46 +27,46 @@ const FIRST_SIGHT: &str = "first_sight";
 /// Names to try before a stale secret gives up its own.
 const SECRET_NAMES_MAX: usize = 1000;
 
-pub(super) struct Plan {
-    pub(super) source: Source,
-    pub(super) servers: Vec<NewServer>,
+pub(crate) struct Plan {
+    pub(crate) source: Source,
+    pub(crate) servers: Vec<NewServer>,
     /// Servers that the settings have already.
-    pub(super) present: Vec<Present>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(crate) present: Vec<Present>,
+    pub(crate) skipped: Vec<Skipped>,
     /// True if the client has an entry for this gateway.
-    pub(super) is_connected: bool,
-    pub(super) warnings: Vec<Warning>,
+    pub(crate) is_connected: bool,
+    pub(crate) warnings: Vec<Warning>,
     /// True if the tools of the new servers wait for a review. False if the settings accept everything at first sight.
-    pub(super) is_reviewed: bool,
+    pub(crate) is_reviewed: bool,
     /// The text of the settings before and after. `None` if there is no file.
-    pub(super) before: Option<String>,
-    pub(super) after: String,
+    pub(crate) before: Option<String>,
+    pub(crate) after: String,
 }
 
 /// A server to add to the settings.
-pub(super) struct NewServer {
-    pub(super) name: ServerName,
-    pub(super) original: String,
-    pub(super) path: KeyPath,
-    pub(super) definition: Value,
-    pub(super) secrets: Vec<RelocatedSecret>,
+pub(crate) struct NewServer {
+    pub(crate) name: ServerName,
+    pub(crate) original: String,
+    pub(crate) path: KeyPath,
+    pub(crate) definition: Value,
+    pub(crate) secrets: Vec<RelocatedSecret>,
     /// The name that another server has already.
-    pub(super) wanted: Option<ServerName>,
+    pub(crate) wanted: Option<ServerName>,
 }
 
-pub(super) struct Present {
-    pub(super) name: ServerName,
-    pub(super) original: String,
-    pub(super) path: KeyPath,
+pub(crate) struct Present {
+    pub(crate) name: ServerName,
+    pub(crate) original: String,
+    pub(crate) path: KeyPath,
 }
 
-pub(super) struct Skipped {
-    pub(super) original: String,
-    pub(super) reason: &'static str,
+pub(crate) struct Skipped {
+    pub(crate) original: String,
+    pub(crate) reason: &'static str,
 }
 
 impl Plan {
-    pub(super) fn make(home: &Home, source: Source, before: Option<String>) -> Result<Self, Failure> {
+    pub(crate) fn make(home: &Home, source: Source, before: Option<String>) -> Result<Self, Failure> {
         let settings = match &before {
             Some(text) => settings_file::check_shape(&home.settings(), text)?,
             None => settings::demo(),
@@ -109,14 +109,14 @@ impl Plan {
     }
 
     /// The paths of all servers that the gateway has after the import, in the client's file.
-    pub(super) fn direct_paths(&self) -> Vec<KeyPath> {
+    pub(crate) fn direct_paths(&self) -> Vec<KeyPath> {
         let new = self.servers.iter().map(|server| server.path.clone());
         new.chain(self.present.iter().map(|server| server.path.clone())).collect()
     }
 
     /// The paths to remove from the client's file. An empty table cannot be told from none in TOML, so a table that
     /// loses all its servers is removed as a whole.
-    pub(super) fn removed_paths(&self) -> Vec<KeyPath> {
+    pub(crate) fn removed_paths(&self) -> Vec<KeyPath> {
         let direct = self.direct_paths();
         let loses_all = |section: &[String]| {
             let mut inside = self.source.entries.iter().filter(|entry| section_of(entry) == Some(section));
@@ -336,6 +336,6 @@ fn own_addresses(home: &Home, settings: &Settings) -> OwnAddresses {
 }
 
 /// Returns the path of a secret in the data folder.
-pub(super) fn secret_path(home: &Home, secret: &RelocatedSecret) -> std::path::PathBuf {
+pub(crate) fn secret_path(home: &Home, secret: &RelocatedSecret) -> std::path::PathBuf {
     home.folder().join(Path::new(&secret.path))
 }

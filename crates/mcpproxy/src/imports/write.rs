@@ -14,7 +14,7 @@ use crate::operator_files::settings_file;
 use crate::terminal::output::tell;
 
 /// The files that were written, so that they can be undone.
-pub(super) struct Written {
+pub(crate) struct Written {
     home: Home,
     /// The new text of the settings.
     after: String,
@@ -25,7 +25,7 @@ pub(super) struct Written {
 
 /// Writes secrets and settings. Undoes everything if one step fails. The lock ends with this function, because a reload
 /// may take long.
-pub(super) fn settings(home: &Home, plan: &Plan, lock: HeldLock) -> anyhow::Result<Written> {
+pub(crate) fn settings(home: &Home, plan: &Plan, lock: HeldLock) -> anyhow::Result<Written> {
     let mut written = Written { home: home.clone(), after: plan.after.clone(), before: None, secrets: Vec::new() };
     match write_all(home, plan, &mut written) {
         Ok(()) => Ok(written),
@@ -66,13 +66,18 @@ fn write_all(home: &Home, plan: &Plan, written: &mut Written) -> anyhow::Result<
 }
 
 impl Written {
-    pub(super) fn has_changed(&self) -> bool {
+    /// A change of the settings alone, as it was written.
+    pub(crate) fn of_settings(home: &Home, before: Option<String>, after: String) -> Self {
+        Self { home: home.clone(), after, before: Some(before), secrets: Vec::new() }
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
         self.before.is_some()
     }
 
     /// Restores the settings and removes the new secrets. If another command has changed the settings in between, its
     /// change counts, and everything stays.
-    pub(super) fn undo(&self, _lock: HeldLock) {
+    pub(crate) fn undo(&self, _lock: HeldLock) {
         if let Err(error) = self.restore() {
             tell(&format!("warning: could not restore `{}`: {error:#}", self.home.settings().display()));
             // The new settings still refer to the secrets.
@@ -103,7 +108,7 @@ impl Written {
 }
 
 /// Removes the servers from the client's file. Returns the backup of the file.
-pub(super) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn remove_direct(home: &Home, plan: &Plan) -> Result<Option<PathBuf>, Failure> {
     let file = &plan.source.file;
     let text = file.text.as_deref().unwrap_or_default();
     let edits: Vec<Edit> = plan.removed_paths().into_iter().map(|path| Edit::Remove { path }).collect();

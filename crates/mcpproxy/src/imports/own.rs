@@ -8,18 +8,18 @@ use url::{Host, Url};
 use crate::agent_clients::ENTRY;
 
 /// The addresses of this gateway.
-pub(super) struct OwnAddresses {
+pub(crate) struct OwnAddresses {
     /// The address in the settings, and the address of a running gateway.
-    pub(super) listen: Vec<SocketAddr>,
+    pub(crate) listen: Vec<SocketAddr>,
     /// `approvals.public_url`.
-    pub(super) public: Option<Url>,
+    pub(crate) public: Option<Url>,
 }
 
 /// The command of mcpproxy that is a server like any other.
 const DEMO: &str = "demo-server";
 
 /// Returns true if the entry starts or reaches this gateway.
-pub(super) fn is_own(name: &str, definition: &Value, own: &OwnAddresses) -> bool {
+pub(crate) fn is_own(name: &str, definition: &Value, own: &OwnAddresses) -> bool {
     let texts = texts(definition);
     let is_demo = texts.iter().any(|text| text.split_whitespace().any(|word| word == DEMO));
     name.eq_ignore_ascii_case(ENTRY) || (!is_demo && texts.iter().any(|text| names_us(text, own)))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mcpproxy_core::nearest;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::references;
 use crate::agent_clients::document::{self, KeyPath};
@@ -28,34 +28,34 @@ const URL_MEANS_SSE: [&str; 2] = ["gemini", "qwen"];
 const BUILT_IN: [&str; 4] = ["builtin", "platform", "frontend", "inline_python"];
 
 /// A file with servers.
-pub(super) struct Source {
-    pub(super) client: Option<&'static Client>,
-    pub(super) file: ClientFile,
-    pub(super) format: FileFormat,
-    pub(super) entries: Vec<Entry>,
+pub(crate) struct Source {
+    pub(crate) client: Option<&'static Client>,
+    pub(crate) file: ClientFile,
+    pub(crate) format: FileFormat,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// One server in the file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The keys that lead to it. The last one is its name.
-    pub(super) path: KeyPath,
-    pub(super) definition: Value,
+    pub(crate) path: KeyPath,
+    pub(crate) definition: Value,
     /// Why it cannot be imported.
-    pub(super) refused: Option<&'static str>,
+    pub(crate) refused: Option<&'static str>,
     /// True if `${` was escaped, because the client does not resolve it.
-    pub(super) is_escaped: bool,
+    pub(crate) is_escaped: bool,
 }
 
 impl Entry {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.last().map(String::as_str).unwrap_or_default()
     }
 }
 
 impl Source {
     /// Opens the file of a client, or a file.
-    pub(super) fn open(given: &str, machine: &Machine) -> Result<Self, Failure> {
+    pub(crate) fn open(given: &str, machine: &Machine) -> Result<Self, Failure> {
         let Some(client) = agent_clients::find(given) else {
             let path = Path::new(given);
             if path.symlink_metadata().is_err() && !given.contains(['/', '.', '\\']) {
@@ -87,21 +87,68 @@ impl Source {
         Ok(Self { client, file, format, entries })
     }
 
+    /// Reads a text that a user pasted: a file of a client, a part of one, or a single server.
+    pub(crate) fn pasted(text: &str, name: Option<&str>) -> Result<Self, Failure> {
+        let value = pasted_value(text)?;
+        let Value::Object(members) = &value else { return Err(no_servers()) };
+        let value = if is_definition(members) {
+            let named = name.or_else(|| members.get("name").and_then(Value::as_str));
+            let name = named.map(str::trim).filter(|name| !name.is_empty()).ok_or_else(|| {
+                Failure::new(Exit::Usage, "The text is one server without a name.")
+                    .hint("fill in the field for its name, and try again")
+            })?;
+            json!({"mcpServers": {name: value}})
+        } else if SECTIONS.iter().any(|path| members.contains_key(*path.first().unwrap_or(&""))) {
+            value
+        } else {
+            json!({"mcpServers": value})
+        };
+        let entries = entries(&value, None);
+        if entries.is_empty() {
+            return Err(no_servers());
+        }
+        let file = ClientFile { path: PathBuf::new(), target: PathBuf::new(), text: None, mode: 0 };
+        Ok(Self { client: None, file, format: FileFormat::Json, entries })
+    }
+
     /// The name for people: `Cursor`, or the path.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         self.client.map_or_else(|| line(&self.file.path.display().to_string()), |client| client.title.to_owned())
     }
 }
 
+/// Parses JSON with comments. People often copy one member of a file, `"time": {…},`, without the braces around it.
+fn pasted_value(text: &str) -> Result<Value, Failure> {
+    let text = text.trim();
+    document::read(text, FileFormat::Json).or_else(|error| {
+        let member = text.starts_with('"').then(|| document::read(&format!("{{{text}}}"), FileFormat::Json).ok());
+        member.flatten().ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("The text is not valid JSON: {error}."))
+                .hint("copy it again from its first { to its last }")
+        })
+    })
+}
+
+/// Returns true if the members describe one server.
+fn is_definition(members: &Map<String, Value>) -> bool {
+    let is_text = |key: &str| members.get(key).is_some_and(|value| value.is_string() || value.is_array());
+    ["command", "cmd", "url", "httpUrl", "serverUrl", "uri"].into_iter().any(is_text)
+}
+
+fn no_servers() -> Failure {
+    Failure::new(Exit::Usage, "The text has no servers.")
+        .hint("paste a client's JSON, such as {\"mcpServers\": {\"time\": {\"command\": \"uvx\", \"args\": [\"mcp-server-time\"]}}}")
+}
+
 /// The servers of one client.
-pub(super) struct Found {
-    pub(super) client: &'static Client,
-    pub(super) path: PathBuf,
-    pub(super) entries: Result<Vec<Entry>, Failure>,
+pub(crate) struct Found {
+    pub(crate) client: &'static Client,
+    pub(crate) path: PathBuf,
+    pub(crate) entries: Result<Vec<Entry>, Failure>,
 }
 
 /// Looks at the files of all clients. A file that cannot be read does not hide the others.
-pub(super) fn find_all(machine: &Machine) -> Vec<Found> {
+pub(crate) fn find_all(machine: &Machine) -> Vec<Found> {
     let there = CLIENTS.iter().filter_map(|client| {
         let path = client.config_path(machine).filter(|path| path.symlink_metadata().is_ok())?;
         let entries = Source::read(&path, Some(client), client.config.format).map(|source| source.entries);

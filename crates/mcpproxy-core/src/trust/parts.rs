@@ -3,25 +3,25 @@
 //! `{"inputSchema": {"properties": {"to": {"description": "…"}}}}` has one text, at `parameter to`, `description`. Every
 //! value of the definition is in one of the parts: what a model may read, a reviewer must see.
 
-use mcpproxy_core::json::{canonical, members, string_value};
+use crate::json::{canonical, members, string_value};
 use serde_json::value::RawValue;
 
 /// One value of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// The keys and indexes that lead to the value.
-    pub(super) path: Vec<String>,
+    pub path: Vec<String>,
     /// The thing that the value describes, such as `parameter to`. Empty for the definition itself.
-    pub(super) owner: String,
-    pub(super) field: String,
+    pub owner: String,
+    pub field: String,
     /// The text of a string, and the JSON of everything else.
-    pub(super) text: String,
+    pub text: String,
     /// The JSON in canonical form. It differs between `"1"` and `1`, whose texts are the same.
-    pub(super) json: String,
+    pub json: String,
 }
 
 /// Cuts a definition into parts, in the order in which the server wrote them.
-pub(super) fn parts(json: &str) -> Vec<Part> {
+pub fn parts(json: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     add(&mut Vec::new(), json, &mut parts);
     parts
@@ -125,14 +125,25 @@ fn of_schema(one: &str, all: &str, path: &[String]) -> (String, String) {
 }
 
 /// A value that differs between two versions.
-pub(super) struct Changed<'a> {
-    pub(super) part: &'a Part,
-    pub(super) old: Option<String>,
-    pub(super) new: Option<String>,
+pub struct Changed<'a> {
+    pub part: &'a Part,
+    pub old: Option<String>,
+    pub new: Option<String>,
+}
+
+/// Returns true if a place of a finding lies in the part. A place is a JSON pointer, with or without the leading slash.
+pub fn is_at(place: &str, path: &[String]) -> bool {
+    if path.is_empty() {
+        return true;
+    }
+    let place = place.strip_prefix('/').unwrap_or(place);
+    let keys: Vec<String> = place.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+    // An element of a list of texts has no line of its own.
+    keys.starts_with(path)
 }
 
 /// Lists the values that differ: first those of the new version, in its order, then those that are gone.
-pub(super) fn changed<'a>(old: &'a [Part], new: &'a [Part]) -> Vec<Changed<'a>> {
+pub fn changed<'a>(old: &'a [Part], new: &'a [Part]) -> Vec<Changed<'a>> {
     let mut left: Vec<Option<&Part>> = old.iter().map(Some).collect();
     let mut by_path: std::collections::HashMap<&[String], Vec<usize>> = std::collections::HashMap::new();
     for (index, part) in old.iter().enumerate().rev() {

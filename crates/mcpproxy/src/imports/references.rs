@@ -35,7 +35,7 @@ const EDITOR: &[Kind] = &[Kind::Name, Kind::Env, Kind::Editor];
 
 /// Escapes what the client does not resolve. Returns true if anything was escaped. A file that belongs to no known
 /// client may hold any reference but `${file:PATH}`, which no client resolves.
-pub(super) fn escape(definition: &mut Value, client: Option<&Client>) -> bool {
+pub(crate) fn escape(definition: &mut Value, client: Option<&Client>) -> bool {
     let resolved = match client {
         Some(client) => RESOLVED.iter().find(|(id, _)| *id == client.id).map_or(&[][..], |(_, kinds)| kinds),
         None => EDITOR,

@@ -1,0 +1,182 @@
+//! The review page: what a server wants to tell agents, as a difference to what was accepted.
+//!
+//! An upgrade can have hundreds of changes. The page shows some of them at a time, the most suspicious first, and
+//! counts all of them by the kind of change. The digest of the list binds "accept all" to the list that was shown.
+
+mod entry;
+mod words;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use mcpproxy_core::Digest;
+use mcpproxy_core::trust::parts::parts;
+use mcpproxy_core::trust::{DefinitionKey, Pin};
+use mcpproxy_gateway::{Review, ReviewEntry, ServerStatus, StateName};
+use mcpproxy_store::{Choice, PinDecision};
+
+use self::entry::{EntryView, Room, is_severe, value};
+use super::{short, state};
+use crate::ui::form::Form;
+use crate::ui::pages::Frame;
+use crate::ui::pages::labels::State;
+use crate::visible::{Visible, plain};
+
+/// Definitions on one page. Each has a field in the form.
+pub(crate) const PAGE_ENTRIES: usize = 20;
+/// HTML of all definitions on one page.
+const PAGE_BYTES: usize = 140_000;
+const ENTRY_BYTES: usize = 40_000;
+/// Two long texts that share nothing take long to compare.
+const COMPARE_TIMEOUT: Duration = Duration::from_millis(100);
+
+#[derive(Template)]
+#[template(path = "servers_review.html")]
+pub(crate) struct ReviewPage {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) server: String,
+    pub(crate) state: State,
+    pub(crate) is_connecting: bool,
+    pub(crate) reason: Option<Visible>,
+    pub(crate) is_first: bool,
+    pub(crate) total: usize,
+    /// Counts by kind of change, such as `12 description`.
+    pub(crate) counts: Vec<Count>,
+    /// Definitions with a finding of severity high. They are accepted one by one.
+    pub(crate) severe: usize,
+    /// Definitions that "accept all" accepts.
+    pub(crate) acceptable: usize,
+    pub(crate) entries: Vec<EntryView>,
+    /// The digest of all definitions that wait.
+    pub(crate) list: String,
+    pub(crate) here: usize,
+    pub(crate) pages: usize,
+}
+
+pub(crate) struct Count {
+    pub(crate) what: Visible,
+    pub(crate) count: usize,
+}
+
+/// The part of the page that depends on the request.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) error: Option<String>,
+    /// The page of the list, from 1 on.
+    pub(crate) number: usize,
+    /// Values that were picked in the form.
+    pub(crate) picked: Vec<String>,
+}
+
+impl ReviewPage {
+    pub(crate) fn new(frame: Frame, status: &ServerStatus, mut review: Review, asked: Asked, now_ms: i64) -> Self {
+        sort(&mut review.entries);
+        let pages = review.entries.len().div_ceil(PAGE_ENTRIES).max(1);
+        let here = asked.number.clamp(1, pages);
+        let shown: Vec<&ReviewEntry> =
+            review.entries.iter().skip((here - 1) * PAGE_ENTRIES).take(PAGE_ENTRIES).collect();
+        let bytes = PAGE_BYTES.checked_div(shown.len()).unwrap_or(ENTRY_BYTES).min(ENTRY_BYTES);
+        let room = Room { bytes, deadline: Instant::now() + COMPARE_TIMEOUT };
+        let entries = shown.iter().enumerate().map(|(id, entry)| {
+            let is_picked = asked.picked.contains(&value(entry));
+            EntryView::new(entry, id, is_picked, room, now_ms)
+        });
+        let severe = review.entries.iter().filter(|entry| is_severe(entry)).count();
+        Self {
+            frame,
+            error: asked.error,
+            server: status.name.to_string(),
+            state: state(status.state),
+            is_connecting: status.state == StateName::Connecting,
+            reason: status.reason.as_deref().map(short),
+            is_first: review.is_first,
+            total: review.entries.len(),
+            counts: counts(&review.entries),
+            severe,
+            acceptable: review.entries.len() - severe,
+            entries: entries.collect(),
+            list: list_digest(&review.entries),
+            here,
+            pages,
+        }
+    }
+}
+
+/// Puts the definitions that need the most care first.
+fn sort(entries: &mut [ReviewEntry]) {
+    entries.sort_by_cached_key(|entry| {
+        let care =
+            Reverse((is_severe(entry), !entry.findings.is_empty(), entry.resembles.is_some(), entry.old.is_some()));
+        (care, entry.kind.as_str(), entry.name.clone())
+    });
+}
+
+/// Counts new definitions by what they are, and changed ones by what changed.
+fn counts(entries: &[ReviewEntry]) -> Vec<Count> {
+    let mut all: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in entries {
+        if entry.old.is_none() {
+            *all.entry(format!("new {}", entry.kind.as_str())).or_default() += 1;
+        } else if entry.kinds.is_empty() {
+            *all.entry("changed".to_owned()).or_default() += 1;
+        }
+        for kind in entry.kinds.iter().filter(|_| entry.old.is_some()) {
+            *all.entry(format!("changed {}", kind.replace('_', " "))).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<Count> =
+        all.iter().take(20).map(|(what, count)| Count { what: short(what), count: *count }).collect();
+    counts.sort_by_key(|one| Reverse(one.count));
+    counts
+}
+
+/// Hashes the kinds, names and hashes of all definitions that wait.
+pub(crate) fn list_digest(entries: &[ReviewEntry]) -> String {
+    let mut values: Vec<String> = entries.iter().map(value).collect();
+    values.sort();
+    Digest::of(values.join("\n").as_bytes()).to_string()
+}
+
+/// The values that the form names.
+pub(crate) fn picked(form: &Form) -> Vec<String> {
+    (0..PAGE_ENTRIES).filter_map(|number| form.text(&format!("pick-{number}"))).map(str::to_owned).collect()
+}
+
+/// Decisions about the picked versions, as far as exactly these still wait.
+pub(crate) fn picked_decisions(entries: &[ReviewEntry], picked: &[String], choice: Choice) -> Vec<PinDecision> {
+    let wanted = entries.iter().filter(|entry| picked.contains(&value(entry)));
+    wanted.filter_map(|entry| decision(entry, choice)).collect()
+}
+
+/// Decisions about all definitions that wait. A finding of severity high is never accepted together with others.
+pub(crate) fn all_decisions(entries: &[ReviewEntry], choice: Choice) -> Vec<PinDecision> {
+    let wanted = entries.iter().filter(|entry| choice == Choice::Reject || !is_severe(entry));
+    wanted.filter_map(|entry| decision(entry, choice)).collect()
+}
+
+fn decision(entry: &ReviewEntry, choice: Choice) -> Option<PinDecision> {
+    let key = DefinitionKey { kind: entry.kind, name: entry.name.clone() };
+    Some(PinDecision { key, pin: Pin::parse(&entry.pin)?, choice })
+}
+
+/// The whole definition as plain text, with invisible characters escaped: each value on one line, then the JSON itself.
+pub(crate) fn whole(entry: &ReviewEntry) -> String {
+    let mut text = format!("{} {}\npin {}\n", entry.kind.as_str(), plain(&entry.name), entry.pin);
+    let versions = [("accepted version", entry.old.as_ref()), ("version that waits", Some(&entry.new))];
+    for (title, json) in versions {
+        let Some(json) = json else { continue };
+        text.push_str(&format!("\n== {title} ==\n"));
+        for part in parts(json) {
+            let owner = if part.owner.is_empty() { String::new() } else { format!("{}: ", plain(&part.owner)) };
+            text.push_str(&format!("{owner}{}: {}\n", plain(&part.field), plain(&part.text)));
+        }
+        text.push_str(&format!("\n{}\n", plain(json)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

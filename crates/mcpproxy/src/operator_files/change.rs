@@ -1,0 +1,86 @@
+//! Adds, removes, enables or disables a server in the settings file, under the lock of the settings.
+
+use std::collections::BTreeSet;
+
+use mcpproxy_core::settings::server_keys;
+use mcpproxy_core::trust::Welcome;
+use mcpproxy_core::{ServerName, nearest};
+
+use super::edit::{self, Change, EditError};
+use super::settings_file;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::home::secret::{Readers, replace_file};
+
+/// A change of the settings file.
+pub(crate) struct Written {
+    /// Files with secrets that nothing refers to any more.
+    pub(crate) unused: BTreeSet<String>,
+    /// True if a server that nobody announced waits for a review.
+    pub(crate) is_reviewed: bool,
+    /// The text of the settings before the change. `None` if there was no file.
+    pub(crate) before: Option<String>,
+    pub(crate) after: String,
+}
+
+/// The part of the change that decides which mistakes stop it.
+#[derive(Clone, Copy)]
+enum Brings {
+    NewServer,
+    KnownServer,
+    Nothing,
+}
+
+/// Reads, edits and writes the settings file.
+pub(crate) fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Written> {
+    let _lock = home.lock_settings()?;
+    let path = home.settings();
+    let before = settings_file::read_text(&path)?.map(|(_, text)| text);
+    if let Some(text) = &before {
+        // Check the file first. Otherwise this change would be blamed for earlier errors.
+        settings_file::check_shape(&path, text)?;
+    }
+    let brings = match &change {
+        Change::Add(_) => Brings::NewServer,
+        Change::Enable => Brings::KnownServer,
+        Change::Remove | Change::Disable => Brings::Nothing,
+    };
+    let text = before.as_deref();
+    let after = edit::apply(text, name, change).map_err(|error| edit_failure(&error, text))?;
+    let unchanged = |failure: Failure| failure.hint("the settings file was not changed");
+    let settings = settings_file::check_shape(&path, &after).map_err(unchanged)?;
+    // A mistake in another server is none of this change.
+    let own = settings.misconfigured().find(|(server, _)| server.name == *name);
+    match (own, brings) {
+        (None, _) | (Some(_), Brings::Nothing) => {}
+        // The mistake is in the arguments, and no line of the file has it.
+        (Some((_, mistakes)), Brings::NewServer) => {
+            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+            let message = format!("Server `{name}` cannot be added: {}", messages.join("; "));
+            return Err(unchanged(Failure::new(Exit::Usage, message)).into());
+        }
+        (Some((_, mistakes)), Brings::KnownServer) => {
+            return Err(unchanged(settings_file::bad(&path, mistakes)).into());
+        }
+    }
+    // The gateway refuses secrets in a file that other users can read.
+    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
+    replace_file(&path, &after, readers)?;
+    Ok(Written {
+        unused: edit::unused_secrets(before.as_deref().unwrap_or_default(), &after),
+        is_reviewed: settings.trust.first_sight == Welcome::Review,
+        before,
+        after,
+    })
+}
+
+/// Names the server that was probably meant, if the settings have none with this name.
+fn edit_failure(error: &EditError, text: Option<&str>) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let EditError::Missing(name) = error else { return failure };
+    let keys = server_keys(text.unwrap_or_default());
+    match nearest(name.as_str(), keys.iter().map(|key| key.name.as_str())) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None => failure.hint("list all servers with `mcpproxy servers list`"),
+    }
+}
