@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from approvals import Ada, House, code, details, house_with_ada, said
-from user import Browser, User, at_localhost
+from user import Browser, User, at_localhost, setup_link
 
 HOSTILE = "</pre><script>alert(1)</script> \u202egnp.exe\u2066 \u200bzero \x1b[2J \r\n<b>bold</b>"
 TOUCH_PIXELS = 44
@@ -280,7 +281,8 @@ def test_a_standing_approval_on_the_page(home: tuple[House, Ada], browser: Brows
         ada.open(f"/ui/approvals/{approval}")
         ada.sign_in()
         ada.do("unfold", summary="also allow similar calls")
-        ada.do("fill", field="uses", value="2")
+        ada.do("choose", field="uses", value="2")
+        ada.do("unfold", summary="advanced")
         ada.do("fill", field="schema", value='{"required": ["id"]}')
         ada.do("fill", field="totp", value=session.code())
         ada.do("press", button="^create standing approval$")
@@ -292,6 +294,67 @@ def test_a_standing_approval_on_the_page(home: tuple[House, Ada], browser: Brows
         ada.do("press", button="^revoke")
         assert "revoked" in ada.text.lower() or agent.name not in ada.text
     assert code(agent.call("update_customer", {"id": "another"})) == "confirmation_required"
+
+
+def test_a_standing_approval_by_choices(home: tuple[House, Ada], browser: Browser) -> None:
+    """A ticked argument stays the same, and another one may vary. Nobody has to read a schema."""
+    house, session = home
+    agent, args = house.in_a_hurry(), {"project": "web", "title": "Launch", "count": 1}
+    approval = agent.asks("update_customer", args)
+    with visitor(browser, home, phone=True) as ada:
+        ada.open(f"/ui/approvals/{approval}")
+        ada.sign_in()
+        ada.do("unfold", summary="also allow similar calls")
+        ada.do("tick", field="keep1", on=False)
+        ada.do("choose", field="minutes", value="5")
+        ada.do("choose", field="uses", value="2")
+        ada.do("fill", field="totp", value="000000")
+        ada.do("press", button="^create standing approval$")
+        ticked = "[...document.querySelectorAll('.standing [type=checkbox]')].map(one => one.checked)"
+        assert ada.do("evaluate", script=ticked) == [True, False, True], "a refused form keeps its choices"
+        ada.do("fill", field="totp", value=session.code())
+        ada.do("press", button="^create standing approval$")
+        assert "project = web, title of any value, count = 1" in ada.text
+        assert not ada.is_too_wide()
+    assert said(agent.call("update_customer", {**args, "title": "Other"}))["title"] == "Other"
+    for other in ({**args, "project": "app"}, {**args, "title": 7}, {**args, "more": 1}, {"project": "web"}):
+        assert code(agent.call("update_customer", other)) == "confirmation_required", other
+
+
+def test_the_decision_is_on_the_first_screen_of_a_phone(home: tuple[House, Ada], browser: Browser) -> None:
+    house, _ = home
+    agent = house.in_a_hurry()
+    long = {"to": ["a@b.example"], "body": "words " * 200}
+    for tool in ("update_customer", "send_external"):
+        approval = agent.asks(tool, long, intent_reason="The user asked to tell everybody about it today.")
+        with User(browser, house.gateway, home[1].name, phone=True, width=390, height=664) as ada:
+            ada.open(f"/ui/approvals/{approval}")
+            ada.sign_in()
+            bottoms = (
+                "[...document.querySelectorAll('.verdict button')].filter(one => one.offsetParent)"
+                ".map(one => Math.round(one.getBoundingClientRect().bottom))"
+            )
+            found = ada.do("evaluate", script=bottoms)
+            assert len(found) == 2 and max(found) <= 664, f"{tool}: {found}"
+            folded = "document.querySelector('.facts').innerText.includes('SHA-256')"
+            assert not ada.do("evaluate", script=folded), "hashes are folded away"
+            ada.deny()
+
+
+def test_enrolment_leads_to_the_waiting_call(tmp_path: Path, browser: Browser) -> None:
+    house = House(tmp_path)
+    with house.gateway, User(browser, house.gateway) as ada:
+        agent, args = house.in_a_hurry(), house.fresh()
+        approval = agent.asks("update_customer", args)
+        ada.set_up(setup_link(house.gateway))
+        assert "1 call is waiting for your decision" in ada.text
+        ada.do("follow", link="^review and decide$")
+        assert ada.url.endswith(f"/ui/approvals/{approval}")
+        ada.approve()
+        assert re.search(r"may run update_customer on fx once; approved by ada, not yet run", ada.text)
+        assert said(agent.call("update_customer", args, approval_id=approval)) == args
+        ada.open(f"/ui/approvals/{approval}")
+        assert re.search(rf"update_customer on fx ran at \d\d:\d\d\S* for agent {agent.name}; approved by ada", ada.text)
 
 
 def test_headers_of_the_pages(home: tuple[House, Ada]) -> None:
@@ -308,7 +371,7 @@ def test_headers_of_the_pages(home: tuple[House, Ada]) -> None:
         answer = httpx.get(house.gateway.base + path, headers=headers)
         assert answer.status_code == 200, path
         policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy, path
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy, path
         assert "unsafe" not in policy and "no-store" in answer.headers["cache-control"], path
         assert answer.headers["referrer-policy"] == "same-origin", path
         assert answer.headers["x-content-type-options"] == "nosniff", path

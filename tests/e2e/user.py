@@ -95,7 +95,14 @@ class User:
     """A user in front of Chromium, who reads the page and clicks buttons by their text."""
 
     def __init__(
-        self, browser: Browser, gateway: Gateway, name: str = "ada", *, javascript: bool = True, phone: bool = False
+        self,
+        browser: Browser,
+        gateway: Gateway,
+        name: str = "ada",
+        *,
+        javascript: bool = True,
+        phone: bool = False,
+        **window: int,
     ) -> None:
         self.browser = browser
         self.gateway = gateway
@@ -104,7 +111,7 @@ class User:
         self.totp: Totp | None = None
         self.person = f"{name}-{next(browser.numbers)}"
         self.javascript = javascript
-        self.do("meet", javascript=javascript, phone=phone)
+        self.do("meet", javascript=javascript, phone=phone, **window)
 
     def __enter__(self) -> User:
         return self
@@ -139,8 +146,13 @@ class User:
     def sees(self, pattern: str) -> None:
         self.do("sees", text=pattern)
 
-    def screenshot(self, path: Path) -> None:
-        self.do("screenshot", path=str(path))
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.do("screenshot", path=str(path), whole=whole)
+
+    def is_too_wide(self) -> bool:
+        """Returns true if the page scrolls sideways."""
+        return self.do("evaluate", script="document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
@@ -201,8 +213,9 @@ class User:
 
     def deny(self, comment: str = "") -> None:
         if comment:
+            self.do("unfold", summary="^deny and tell the agent why")
             self.do("fill", field="comment", value=comment)
-            self.do("press", button="^deny and tell the agent why$")
+            self.do("press", button="^deny with this message$")
         else:
             self.do("press", button="^deny$")
 

@@ -1,6 +1,8 @@
 // Chromium as a person uses it: `{"id", "person", "do", …}` in a line, `{"id", "result"}` or `{"id", "error"}` back.
 //
 // Each person has a fresh profile of their own. The browser is the only argument; everything ends with the input.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 
@@ -11,16 +13,24 @@ const FLAGS = [
   '--disable-sync'
 ];
 
+// Evaluated through the debugger, because the pages allow no script from elsewhere.
+const AXE = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+
 const browser = await chromium.launch({ executablePath: process.argv[2], args: FLAGS });
 const persons = new Map();
 
 const actions = {
   // A window on a fresh profile.
-  async meet({ person, javascript = true, phone = false }) {
-    const viewport = phone ? { width: 360, height: 740 } : { width: 1100, height: 900 };
+  async meet({ person, javascript = true, phone = false, width, height }) {
+    const usual = phone ? { width: 360, height: 740 } : { width: 1100, height: 900 };
+    const viewport = { width: width ?? usual.width, height: height ?? usual.height };
     const device = { viewport, hasTouch: phone, isMobile: phone };
     const context = await browser.newContext({ javaScriptEnabled: javascript, ...device });
     context.setDefaultTimeout(PATIENCE);
+    await context.addInitScript(() => document.addEventListener('securitypolicyviolation', event => {
+      console.error(`blocked by the policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+    }));
     const page = await context.newPage();
     const said = [];
     page.on('console', message => { if (message.type() === 'error') said.push(message.text()); });
@@ -61,8 +71,14 @@ const actions = {
   async unfold({ page, summary }) {
     await page.locator('summary', { hasText: new RegExp(summary, 'i') }).locator('visible=true').first().click();
   },
-  async follow({ page, link }) {
-    await page.getByRole('link', { name: new RegExp(link, 'i') }).locator('visible=true').first().click();
+  async choose({ page, field, value, region }) {
+    await part(page, region).locator(`select[name="${field}"]`).locator('visible=true').first().selectOption(value);
+  },
+  async tick({ page, field, on = true, region }) {
+    await part(page, region).locator(`[name="${field}"]`).locator('visible=true').first().setChecked(on);
+  },
+  async follow({ page, link, region }) {
+    await part(page, region).getByRole('link', { name: new RegExp(link, 'i') }).locator('visible=true').first().click();
     await page.waitForLoadState('load');
   },
   async key({ page, key }) {
@@ -72,6 +88,10 @@ const actions = {
   async sees({ page, text, within = PATIENCE }) {
     await seen(page, text, within);
   },
+  // Until a condition of the page holds.
+  async wait({ page, script }) {
+    await page.waitForFunction(script);
+  },
   async evaluate({ page, script }) {
     return page.evaluate(script);
   },
@@ -80,8 +100,30 @@ const actions = {
       name: (one.innerText || one.value || '').trim(), width: one.offsetWidth, height: one.offsetHeight
     })));
   },
-  async screenshot({ page, path }) {
-    await page.screenshot({ path, fullPage: true });
+  // A link that saves a file: its name and its text.
+  async download({ page, link }) {
+    const named = page.getByRole('link', { name: new RegExp(link, 'i') }).locator('visible=true').first();
+    const [saved] = await Promise.all([page.waitForEvent('download'), named.click()]);
+    return { name: saved.suggestedFilename(), text: await readFile(await saved.path(), 'utf8') };
+  },
+  async screenshot({ page, path, whole = true }) {
+    await page.screenshot({ path, fullPage: whole });
+  },
+  async theme({ page, scheme }) {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+  },
+  async resize({ page, width, height = 900 }) {
+    await page.setViewportSize({ width, height });
+  },
+  // What keeps people with a screen reader, a keyboard or weak eyes from using the page.
+  async axe({ page }) {
+    await page.evaluate(AXE);
+    const found = await page.evaluate(rules => globalThis.axe.run(document, {
+      runOnly: { type: 'tag', values: rules }, resultTypes: ['violations']
+    }), RULES);
+    return found.violations.map(({ id, impact, help, nodes }) => ({
+      id, impact, help, places: nodes.slice(0, 5).map(node => `${node.target.join(' ')} ${node.html.slice(0, 160)}`)
+    }));
   },
   async cookies({ context }) {
     return context.cookies();

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
-use mcpproxy_store::{StoreError, Totp, UserRow};
+use mcpproxy_core::ApprovalState;
+use mcpproxy_store::{ApprovalFilter, StoreError, Totp, UserRow};
 use sha2::{Digest as _, Sha256};
 
 use super::page::{Page, PageAccess};
@@ -20,7 +21,7 @@ use crate::auth::presence::{PresenceError, PresenceResult};
 use crate::auth::records;
 use crate::auth::{random_bytes, totp};
 use crate::problem::Problem;
-use crate::ui::pages::account::{Account, approvers, passkeys};
+use crate::ui::pages::account::{Account, WaitingCalls, approvers, passkeys};
 use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
 
@@ -170,12 +171,14 @@ pub(super) async fn account(
     let mut others = if is_enrolled { app.web.store.list_users().await? } else { Vec::new() };
     others.retain(|name| name != signed.name());
     let frame = frame::around(app, signed, "account", title).await?;
+    let waiting = waiting(app, frame.pending).await?;
     Ok(page(
         status,
         &Account {
             frame: Frame { asks_password: said.asks_password, ..frame },
             error: said.error,
             done: said.done,
+            waiting,
             is_enrolled,
             factors,
             setup: setup.map(Into::into),
@@ -187,6 +190,16 @@ pub(super) async fn account(
             others: approvers(others),
         },
     ))
+}
+
+/// Finds the calls that wait for the user. A user who has just enrolled probably came because of one.
+async fn waiting(app: &AppState, pending: u64) -> Result<Option<WaitingCalls>, StoreError> {
+    if pending == 0 {
+        return Ok(None);
+    }
+    let filter = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
+    let found = app.web.gateway.approvals().list(&filter, None, 1).await?;
+    Ok(WaitingCalls::new(pending, found.approvals.first().map(|approval| approval.id.as_str())))
 }
 
 /// Returns the secret for a new authenticator app. It is derived from the session, so that two open pages show the same

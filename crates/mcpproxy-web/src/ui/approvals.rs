@@ -18,7 +18,7 @@ use super::{frame, notice, signed_out, unavailable};
 use crate::auth::factor::{FactorError, Factors, StepUpResult};
 use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::auth::presence::{PresenceError, PresenceResult};
-use crate::ui::pages::confirm::{Confirm, Typed};
+use crate::ui::pages::confirm::{Confirm, Typed, TypedStanding};
 use crate::ui::pages::lists::{Inbox, Selected};
 use crate::ui::pages::{Frame, page, whole};
 use crate::verb::Verb;
@@ -176,9 +176,10 @@ async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Res
 /// Creates a standing approval. If that fails, the call is not approved either, and the form keeps its values.
 async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Response, StoreError> {
     let number = |name: &str| posted.form.filled(name).and_then(|text| text.parse().ok()).unwrap_or_default();
+    let Some(view) = app.web.gateway.approvals().find(id).await? else { return Ok(not_found()) };
     let wanted = WantedStandingApproval {
         from: id.clone(),
-        schema: posted.form.or_empty("schema").to_owned(),
+        schema: TypedStanding::read(|name| posted.form.text(name)).wanted_schema(&view),
         minutes: number("minutes"),
         uses: number("uses"),
     };
@@ -225,7 +226,7 @@ async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String
     let typed = Typed {
         error: Some(error),
         comment: field("comment"),
-        grant: is_grant.then(|| (field("schema"), field("minutes"), field("uses"))),
+        grant: is_grant.then(|| TypedStanding::read(|name| form.text(name))),
         asks_password: false,
     };
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await

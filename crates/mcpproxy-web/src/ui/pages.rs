@@ -8,6 +8,7 @@ pub(crate) mod confirm;
 pub(crate) mod grant_schema;
 pub(crate) mod labels;
 pub(crate) mod lists;
+pub(crate) mod one_line;
 pub(crate) mod overview;
 pub(crate) mod servers;
 pub(crate) mod settings;

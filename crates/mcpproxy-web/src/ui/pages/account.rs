@@ -6,6 +6,7 @@ use mcpproxy_store::UserRow;
 
 use super::Frame;
 use super::labels::Time;
+use super::lists::waiting;
 use crate::auth::factor::Factors;
 use crate::auth::totp;
 use crate::visible::Visible;
@@ -16,6 +17,8 @@ pub(crate) struct Account {
     pub(crate) frame: Frame,
     pub(crate) error: Option<String>,
     pub(crate) done: Option<&'static str>,
+    /// Calls that wait for a decision.
+    pub(crate) waiting: Option<WaitingCalls>,
     pub(crate) is_enrolled: bool,
     pub(crate) factors: Factors,
     pub(crate) setup: Option<SetupView>,
@@ -70,6 +73,24 @@ pub(crate) struct PasskeyView {
     pub(crate) added: String,
     /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
+}
+
+/// The number of waiting calls in words, and where to decide.
+pub(crate) struct WaitingCalls {
+    pub(crate) words: String,
+    pub(crate) href: String,
+}
+
+impl WaitingCalls {
+    /// Leads to the request itself if there is only one. `first` is the id of one that waits.
+    pub(crate) fn new(pending: u64, first: Option<&str>) -> Option<Self> {
+        let href = match (pending, first) {
+            (0, _) => return None,
+            (1, Some(id)) => format!("/ui/approvals/{id}"),
+            _ => "/ui/approvals".to_owned(),
+        };
+        Some(Self { words: waiting(pending), href })
+    }
 }
 
 pub(crate) fn passkeys(user: &UserRow, now_ms: i64) -> Vec<PasskeyView> {

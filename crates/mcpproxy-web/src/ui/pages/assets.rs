@@ -48,6 +48,7 @@ const STYLE: &str = concat!(
     include_str!("../../../assets/app.css"),
     include_str!("../../../assets/console.css"),
     include_str!("../../../assets/overview.css"),
+    include_str!("../../../assets/approvals.css"),
     include_str!("../../../assets/activity.css"),
     include_str!("../../../assets/tools.css"),
     include_str!("../../../assets/servers.css"),

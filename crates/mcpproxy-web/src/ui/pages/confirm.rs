@@ -20,25 +20,29 @@
 
 mod arguments;
 mod attached;
+mod outcome;
+mod preview;
+mod standing;
 
 use askama::Template;
-use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, RiskLevel, Untrusted, json};
+use mcpproxy_core::{ApprovalState, Assurance};
 use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
-use mcpproxy_store::{StoredApproval, StoredDryRun};
-use serde_json::Value;
+use mcpproxy_store::StoredApproval;
 
-use super::labels::{Risk, State, Time, verb};
-use super::{Frame, grant_schema};
+use super::labels::{Risk, State, Time};
+use super::{Frame, one_line};
 use crate::auth::factor::Factors;
-use crate::visible::{Visible, json_escapes};
+use crate::visible::Visible;
 use crate::wire::state_now;
-use arguments::{Arguments, ShownValue};
+use arguments::Arguments;
 use attached::Attached;
+use outcome::Outcome;
+use preview::Preview;
+use standing::StandingForm;
 
-/// The age at which a dry run no longer counts for tools that require one.
-const PREVIEW_OLD_MS: i64 = 600_000;
-const MINUTES: &str = "15";
-const USES: &str = "5";
+pub(crate) use outcome::{decider, state_time};
+pub(crate) use preview::preview_text;
+pub(crate) use standing::TypedStanding;
 
 #[derive(Template)]
 #[template(path = "confirm.html")]
@@ -48,7 +52,6 @@ pub(crate) struct Confirm {
     pub(crate) id: String,
     pub(crate) risk: Risk,
     pub(crate) state: State,
-    pub(crate) verb: &'static str,
     pub(crate) expires: Time,
     pub(crate) agent: Visible,
     pub(crate) tool: Visible,
@@ -60,6 +63,10 @@ pub(crate) struct Confirm {
     pub(crate) draft: Effects,
     pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
+    /// The arguments in one line, for the first screen of a phone.
+    pub(crate) brief: Visible,
+    /// The reason in one line.
+    pub(crate) brief_reason: Option<Visible>,
     pub(crate) arguments: Arguments,
     /// Says whether values are masked, and which bytes the gateway sends.
     pub(crate) masking: &'static str,
@@ -70,10 +77,12 @@ pub(crate) struct Confirm {
     pub(crate) client: Option<Visible>,
     pub(crate) sensitivity: Option<Visible>,
     pub(crate) facts: Vec<Fact>,
+    /// Ids and hashes, folded.
+    pub(crate) binding: Vec<Fact>,
     pub(crate) needs_step_up: bool,
     pub(crate) factors: Factors,
     pub(crate) comment: String,
-    pub(crate) grant: Option<GrantForm>,
+    pub(crate) grant: Option<StandingForm>,
     pub(crate) outcome: Outcome,
     /// The lifetime of an approval.
     pub(crate) yes_lasts: String,
@@ -87,38 +96,10 @@ pub(crate) struct Effects {
     pub(crate) permissions: Vec<Visible>,
 }
 
-pub(crate) struct Preview {
-    pub(crate) is_native: bool,
-    /// True if it was derived from a contract of the server.
-    pub(crate) is_of_server: bool,
-    /// True if it was derived from a contract that nobody has reviewed.
-    pub(crate) is_draft: bool,
-    pub(crate) is_old: bool,
-    pub(crate) iso: String,
-    pub(crate) age: String,
-    pub(crate) text: ShownValue,
-}
-
 pub(crate) struct Fact {
     pub(crate) name: &'static str,
     pub(crate) lines: Vec<Visible>,
     pub(crate) is_code: bool,
-}
-
-pub(crate) struct GrantForm {
-    pub(crate) schema: String,
-    pub(crate) minutes: String,
-    pub(crate) uses: String,
-    pub(crate) is_open: bool,
-}
-
-/// The outcome of a closed request.
-#[derive(Default)]
-pub(crate) struct Outcome {
-    pub(crate) heading: &'static str,
-    pub(crate) text: String,
-    pub(crate) comment: Option<Visible>,
-    pub(crate) record: Option<String>,
 }
 
 /// Values of a refused form, to fill it again.
@@ -126,7 +107,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Typed {
     pub(crate) error: Option<String>,
     pub(crate) comment: String,
-    pub(crate) grant: Option<(String, String, String)>,
+    pub(crate) grant: Option<TypedStanding>,
     /// True if the page key was missing or wrong.
     pub(crate) asks_password: bool,
 }
@@ -137,14 +118,13 @@ impl Confirm {
         let about = ApprovalDetails::of(approval);
         let state = state_now(approval, now_ms);
         let text = |name: &str| about.text(name).filter(|text| !text.trim().is_empty());
-        let preview = view.dry_run.as_ref().map(|dry_run| preview(dry_run, &about, now_ms));
+        let preview = view.dry_run.as_ref().map(|dry_run| Preview::new(dry_run, &about, now_ms));
         let arguments = Arguments::new(view, now_ms);
         Self {
             error: typed.error.clone(),
             id: approval.id.to_string(),
             risk: StatedRisk::of(approval).into(),
             state: state.into(),
-            verb: verb(state),
             expires: Time::new(approval.expires_ms, now_ms),
             agent: Visible::of(&approval.agent),
             tool: Visible::of(approval.tool.tool()),
@@ -160,6 +140,8 @@ impl Confirm {
             from_server: Effects::by(SaidBy::Server, &about),
             missing: missing(&arguments, preview.as_ref()),
             preview,
+            brief: one_line::arguments(view.args_for_user.for_json()),
+            brief_reason: text("reason").map(one_line::text),
             arguments,
             masking: masking(state),
             attached: Attached::new(view),
@@ -168,11 +150,12 @@ impl Confirm {
             reason: text("reason").map(Visible::of),
             sensitivity: text("sensitivity").map(Visible::of),
             facts: facts(approval, &about, now_ms),
+            binding: binding(approval),
             needs_step_up: approval.least == Assurance::Factor,
             factors,
             comment: typed.comment.clone(),
-            grant: grant_form(view, state, &typed),
-            outcome: outcome(approval, state, now_ms),
+            grant: StandingForm::new(view, state, typed.grant.as_ref()),
+            outcome: Outcome::new(approval, state, now_ms),
             frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
         }
     }
@@ -248,35 +231,6 @@ fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
     }
 }
 
-fn preview(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Preview {
-    Preview {
-        is_native: dry_run.is_native,
-        is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
-        is_draft: about.said_by("side_effects") == Some(SaidBy::Draft),
-        is_old: now_ms - dry_run.at_ms > PREVIEW_OLD_MS,
-        iso: crate::time::format(dry_run.at_ms),
-        age: Time::new(dry_run.at_ms, now_ms).words,
-        text: ShownValue::lines(&preview_text(dry_run)),
-    }
-}
-
-/// Formats a dry run as text.
-pub(crate) fn preview_text(dry_run: &StoredDryRun) -> String {
-    let text = dry_run.preview.for_json();
-    if serde_json::from_str::<Value>(text).is_ok() { readable(text) } else { text.to_owned() }
-}
-
-/// Returns the structured content of a result, or else its texts. Numbers have all their digits, as in the call.
-fn readable(result: &str) -> String {
-    if let Some(structure) = json::member(result, "structuredContent") {
-        return json::pretty(structure);
-    }
-    let content: Vec<Value> =
-        json::member(result, "content").and_then(|content| serde_json::from_str(content).ok()).unwrap_or_default();
-    let texts: Vec<&str> = content.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
-    if texts.is_empty() { json::pretty(result) } else { texts.join("\n") }
-}
-
 fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec<Fact> {
     let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
     let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
@@ -288,82 +242,30 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
         Some(SaidBy::Operator) | None => ("Permissions", or_none(texts(about, "permissions"))),
     };
     let mut facts = vec![
+        plain("Agent", vec![Visible::of(&approval.agent)]),
         code("Tool", vec![Visible::of(&approval.tool.to_string())]),
         code("Called with", vec![Visible::of(approval.variant.tool())]),
-        plain("Agent", vec![Visible::of(&approval.agent)]),
         code(permissions_title, permissions),
         plain("Required by", or_none(texts(about, "asked_by"))),
         plain("Requested", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
-        code("Arguments", vec![Visible::of(&format!("SHA-256 {}", approval.args_digest))]),
     ];
     facts.retain(|fact| !fact.lines.is_empty());
     facts
 }
 
+/// Lists what the approval is bound to. Nobody needs the hashes to decide, but they are in the log.
+fn binding(approval: &StoredApproval) -> Vec<Fact> {
+    let hash = |digest: &mcpproxy_core::Digest| vec![Visible::of(&format!("SHA-256 {digest}"))];
+    let code = |name, lines| Fact { name, lines, is_code: true };
+    vec![
+        code("Request", vec![Visible::of(approval.id.as_str())]),
+        code("Arguments", hash(&approval.args_digest)),
+        code("Definition of the tool", hash(&approval.pin)),
+        code("Contract", hash(&approval.contract)),
+        code("Binding", hash(&approval.binding)),
+    ]
+}
+
 fn or_none(lines: Vec<Visible>) -> Vec<Visible> {
     if lines.is_empty() { vec![Visible::of("none")] } else { lines }
-}
-
-/// Builds the form for a standing approval. Returns `None` for critical calls and for calls that require a second
-/// factor.
-fn grant_form(view: &ApprovalView, state: ApprovalState, typed: &Typed) -> Option<GrantForm> {
-    let approval = &view.approval;
-    let is_possible = approval.least != Assurance::Factor && approval.risk != Some(RiskLevel::Critical);
-    if !is_possible || state != ApprovalState::Pending {
-        return None;
-    }
-    if let Some((schema, minutes, uses)) = typed.grant.clone() {
-        return Some(GrantForm { schema: json_escapes(&schema), minutes, uses, is_open: true });
-    }
-    let shown = view.args_for_user.for_json();
-    let schema = grant_schema::exactly(approval.args.as_deref().unwrap_or(shown), shown);
-    Some(GrantForm { schema, minutes: MINUTES.to_owned(), uses: USES.to_owned(), is_open: false })
-}
-
-fn outcome(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Outcome {
-    let by = match DeniedBy::read(approval.decided_by.as_deref()) {
-        DeniedBy::User(name) => name,
-        DeniedBy::AdminKey => "The operator’s admin key".to_owned(),
-        // Names of users are safe, but a client reports its own name.
-        DeniedBy::Client(client) => format!("The {}", Untrusted::shortened(client.for_json(), 100).for_terminal()),
-        DeniedBy::Unknown => "An approver".to_owned(),
-    };
-    let when =
-        |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
-    let decided = when(approval.decided_ms);
-    let how = match approval.given {
-        Some(Assurance::Form) => " in a form",
-        Some(Assurance::Session) | None => "",
-        Some(Assurance::Factor) => " with a second factor",
-    };
-    let (heading, text) = match state {
-        ApprovalState::Pending => ("Waiting", String::new()),
-        ApprovalState::Approved => (
-            "Approved",
-            format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call."),
-        ),
-        ApprovalState::Consumed => (
-            "Approved and run",
-            format!("{by} approved this call{how}{decided}. It ran once{}.", when(approval.consumed_ms)),
-        ),
-        ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
-        ApprovalState::Expired if approval.decided_by.is_some() => (
-            "Expired",
-            format!("{by} approved this call{how}{decided}, but the agent did not run it in time. The agent can ask again."),
-        ),
-        ApprovalState::Expired => (
-            "Expired",
-            format!("The request expired{} without a decision. The call did not run. The agent can ask again.", when(Some(approval.expires_ms))),
-        ),
-        ApprovalState::Cancelled => (
-            "Cancelled",
-            "The request was cancelled because the agent’s token, the tool or its contract changed. The call did not run.".to_owned(),
-        ),
-    };
-    Outcome {
-        heading,
-        text,
-        comment: approval.comment.as_ref().map(Visible::untrusted),
-        record: approval.record.map(|record| record.to_string()),
-    }
 }

@@ -2,11 +2,13 @@
 
 use askama::Template;
 use mcpproxy_core::ApprovalState;
-use mcpproxy_gateway::StatedRisk;
+use mcpproxy_gateway::{ApprovalDetails, StatedRisk};
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
 
-use super::Frame;
+use super::confirm::{decider, state_time};
+use super::grant_schema::{self, Allowed};
 use super::labels::{Risk, State, Time};
+use super::{Frame, one_line};
 use crate::visible::Visible;
 use crate::wire::state_now;
 
@@ -16,6 +18,8 @@ pub(crate) struct Inbox {
     pub(crate) frame: Frame,
     pub(crate) error: Option<String>,
     pub(crate) tabs: Vec<Tab>,
+    /// Says how many calls are waiting.
+    pub(crate) lead: Option<String>,
     pub(crate) rows: Vec<InboxRow>,
     pub(crate) empty_heading: &'static str,
     pub(crate) empty_text: &'static str,
@@ -23,7 +27,7 @@ pub(crate) struct Inbox {
 }
 
 pub(crate) struct Tab {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) href: &'static str,
     pub(crate) is_here: bool,
 }
@@ -34,10 +38,21 @@ pub(crate) struct InboxRow {
     pub(crate) tool: Visible,
     pub(crate) agent: Visible,
     pub(crate) client: Visible,
+    /// The arguments in one line, with sensitive values masked.
+    pub(crate) args: Visible,
+    pub(crate) reason: Visible,
     pub(crate) state: State,
+    pub(crate) outcome: RowOutcome,
     pub(crate) time_iso: String,
     pub(crate) left_ms: i64,
     pub(crate) time_words: String,
+}
+
+/// The outcome in the words of a list: the part before the time, and the part after it.
+pub(crate) struct RowOutcome {
+    pub(crate) word: &'static str,
+    pub(crate) by_word: &'static str,
+    pub(crate) by: Option<Visible>,
 }
 
 /// The filter of the list.
@@ -62,10 +77,9 @@ impl Selected {
 
 impl Inbox {
     pub(crate) fn new(frame: Frame, page: &ApprovalPage, selected: Selected, now_ms: i64) -> Self {
-        let tab = |name, href, of| Tab { name, href, is_here: selected == of };
         let (path, empty_heading, empty_text) = match selected {
             Selected::Pending => {
-                ("/ui/approvals?", "No pending requests", "New approval requests appear here immediately.")
+                ("/ui/approvals?", "No call is waiting", "A call that needs your approval appears here at once.")
             }
             Selected::All => {
                 ("/ui/approvals?state=all&", "No approval requests yet", "No call has needed an approval so far.")
@@ -76,12 +90,10 @@ impl Inbox {
         let parts: Vec<String> = rows.iter().map(|row| format!("{}{}", row.id, row.state.class)).collect();
         let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
         Self {
-            frame: Frame { key, ..frame },
             error: None,
-            tabs: vec![
-                tab("Pending", "/ui/approvals", Selected::Pending),
-                tab("All", "/ui/approvals?state=all", Selected::All),
-            ],
+            tabs: tabs(frame.pending, Some(selected)),
+            lead: (selected == Selected::Pending && frame.pending > 0).then(|| format!("{}.", waiting(frame.pending))),
+            frame: Frame { key, ..frame },
             rows,
             empty_heading,
             empty_text,
@@ -90,23 +102,53 @@ impl Inbox {
     }
 }
 
+/// The tabs of all pages about approvals. `None` is the page of standing approvals.
+fn tabs(pending: u64, selected: Option<Selected>) -> Vec<Tab> {
+    let tab = |name: &str, href, of| Tab { name: name.to_owned(), href, is_here: selected == of };
+    let count = if pending > 0 { format!("Waiting ({pending})") } else { "Waiting".to_owned() };
+    vec![
+        tab(&count, "/ui/approvals", Some(Selected::Pending)),
+        tab("All", "/ui/approvals?state=all", Some(Selected::All)),
+        tab("Standing approvals", "/ui/grants", None),
+    ]
+}
+
+/// Formats the number of waiting requests: `1 call is waiting for your decision`.
+pub(crate) fn waiting(pending: u64) -> String {
+    match pending {
+        1 => "1 call is waiting for your decision".to_owned(),
+        more => format!("{more} calls are waiting for your decision"),
+    }
+}
+
+impl RowOutcome {
+    fn new(approval: &StoredApproval, state: ApprovalState) -> Self {
+        let (word, by_word) = match state {
+            ApprovalState::Pending => ("expires", ""),
+            ApprovalState::Approved => ("Not yet run, approved", "by"),
+            ApprovalState::Consumed => ("Ran", "approved by"),
+            ApprovalState::Denied => ("Denied", "by"),
+            ApprovalState::Expired => ("Expired", "approved by"),
+            ApprovalState::Cancelled => ("Cancelled", ""),
+        };
+        Self { word, by_word, by: decider(approval).filter(|_| !by_word.is_empty()) }
+    }
+}
+
 impl InboxRow {
     fn new(approval: &StoredApproval, now_ms: i64) -> Self {
         let state = state_now(approval, now_ms);
-        let time_ms = match state {
-            ApprovalState::Pending | ApprovalState::Expired => approval.expires_ms,
-            ApprovalState::Approved | ApprovalState::Consumed | ApprovalState::Denied | ApprovalState::Cancelled => {
-                approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.created_ms)
-            }
-        };
-        let time = Time::new(time_ms, now_ms);
+        let time = Time::new(state_time(approval, state), now_ms);
         Self {
             id: approval.id.to_string(),
             risk: StatedRisk::of(approval).into(),
             tool: Visible::of(&approval.tool.to_string()),
             agent: Visible::of(&approval.agent),
             client: approval.client.as_ref().map(Visible::untrusted).unwrap_or_default(),
+            args: one_line::arguments(approval.shown_args.for_json()),
+            reason: ApprovalDetails::of(approval).text("reason").map(one_line::text).unwrap_or_default(),
             state: state.into(),
+            outcome: RowOutcome::new(approval, state),
             time_iso: time.iso,
             left_ms: time.left_ms,
             time_words: time.words,
@@ -118,6 +160,7 @@ impl InboxRow {
 #[template(path = "grants.html")]
 pub(crate) struct Grants {
     pub(crate) frame: Frame,
+    pub(crate) tabs: Vec<Tab>,
     pub(crate) error: Option<String>,
     pub(crate) grants: Vec<GrantRow>,
 }
@@ -128,6 +171,8 @@ pub(crate) struct GrantRow {
     pub(crate) agent: Visible,
     pub(crate) by: Visible,
     pub(crate) schema: Visible,
+    /// The conditions in words, unless only the schema can say them.
+    pub(crate) allowed: Option<Vec<Allowed>>,
     pub(crate) is_live: bool,
     pub(crate) uses: u32,
     pub(crate) uses_left: u32,
@@ -143,7 +188,7 @@ impl Grants {
         let parts: Vec<String> =
             grants.iter().map(|grant| format!("{}{}{}", grant.id, grant.uses_left, grant.state.class)).collect();
         let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
-        Self { frame: Frame { key, ..frame }, error: None, grants }
+        Self { tabs: tabs(frame.pending, None), frame: Frame { key, ..frame }, error: None, grants }
     }
 }
 
@@ -162,6 +207,7 @@ impl GrantRow {
             agent: Visible::of(&grant.agent),
             by: Visible::of(&grant.by),
             schema: Visible::lines(&grant.schema),
+            allowed: grant_schema::read(&grant.schema),
             is_live: grant.is_live(now_ms),
             uses: grant.uses,
             uses_left: grant.uses_left.min(grant.uses),

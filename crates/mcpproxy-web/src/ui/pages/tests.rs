@@ -1,5 +1,7 @@
 //! Whole pages, compared with checked-in snapshots. `BLESS=1 cargo test -p mcpproxy-web` writes the snapshots.
 
+mod approvals;
+
 use std::path::Path;
 
 use askama::Template;
@@ -8,7 +10,7 @@ use mcpproxy_gateway::ApprovalView;
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde_json::{Value, json};
 
-use super::account::{Account, approvers};
+use super::account::{Account, WaitingCalls, approvers};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::whole::whole;
@@ -100,6 +102,12 @@ fn confirm(approval: StoredApproval) -> String {
     Confirm::new(frame("mail:send_external"), &view(approval), BOTH, Typed::default(), NOW_MS).render().unwrap()
 }
 
+/// Returns the part of the page with the decision.
+fn aside(page: &str) -> String {
+    let rest = page.split("<aside").nth(1).unwrap_or_default();
+    rest.split("</aside>").next().unwrap_or_default().to_owned()
+}
+
 /// Compares a page with its snapshot.
 fn compare(name: &str, html: &str) {
     for line in html.lines() {
@@ -161,7 +169,10 @@ fn what_became_of_it() {
         decided_ms: Some(NOW_MS - 30_000),
         ..approval(AFTER, "")
     };
-    let text = |html: &str| html.split("<aside").nth(1).unwrap_or_default().to_owned();
+    let text = |html: &str| {
+        let head = html.split("<h1>").nth(1).and_then(|rest| rest.split("</h1>").next()).unwrap_or_default();
+        format!("{}{}", head.replace("<em>", "").replace("</em>", ""), aside(html))
+    };
     let check = |approval: StoredApproval, expected: &[&str]| {
         let html = text(&confirm(approval));
         for words in expected {
@@ -172,15 +183,40 @@ fn what_became_of_it() {
     let denied =
         StoredApproval { comment: Some(Untrusted::new("Not <now>\u{202E}")), ..decided(ApprovalState::Denied, None) };
     compare("confirm-denied.html", &confirm(denied.clone()));
-    check(denied, &["ben denied this call 30 seconds ago", "Not &lt;now&gt;<span class=\"mark\""]);
+    check(
+        denied,
+        &[
+            "send_external on mail did not run for agent claude-code; denied by ben at",
+            "ben denied this call 30 seconds ago",
+            "Not &lt;now&gt;<span class=\"mark\"",
+        ],
+    );
     check(
         decided(ApprovalState::Approved, Some(Assurance::Factor)),
-        &["ben approved this call with a second factor 30 seconds ago", "Withdraw approval"],
+        &[
+            "Agent claude-code may run send_external on mail once; approved by ben, not yet run",
+            "ben approved this call with a second factor 30 seconds ago",
+            "Withdraw approval",
+        ],
     );
-    check(decided(ApprovalState::Consumed, Some(Assurance::Session)), &["Approved and run", "It ran once."]);
-    check(decided(ApprovalState::Cancelled, None), &["was cancelled because"]);
+    let ran = StoredApproval {
+        consumed_ms: Some(NOW_MS - 20_000),
+        ..decided(ApprovalState::Consumed, Some(Assurance::Session))
+    };
+    check(
+        ran,
+        &[
+            "send_external on mail ran at <time datetime=\"2027-01-15T07:59:40.000Z\" data-clock>07:59 UTC</time> \
+             for agent claude-code; approved by ben",
+            "Approved and run",
+            "It ran once 20 seconds ago.",
+        ],
+    );
+    let client = StoredApproval { decided_by: Some("client <b>".to_owned()), ..decided(ApprovalState::Denied, None) };
+    assert!(!confirm(client).contains("<b>"));
+    check(decided(ApprovalState::Cancelled, None), &["the request was cancelled", "was cancelled because"]);
     let overdue = StoredApproval { expires_ms: NOW_MS - 1, ..approval(AFTER, "") };
-    check(overdue, &["without a decision", "The agent can ask again"]);
+    check(overdue, &["expired at <time", "without a decision", "The agent can ask again"]);
 }
 
 #[test]
@@ -301,7 +337,6 @@ fn what_is_masked_is_compared_as_it_is() {
 
 #[test]
 fn what_does_not_fit_is_said_beside_the_buttons() {
-    let aside = |page: &str| page.split("<aside").nth(1).unwrap_or_default().to_owned();
     let fits = aside(&confirm(approval(AFTER, "")));
     assert!(!fits.contains("does not show") && fits.contains("Approve once"), "{fits}");
 
@@ -349,10 +384,11 @@ fn long_values_can_be_seen_whole() {
 #[test]
 fn lists() {
     let rows = vec![
-        approval(AFTER, ""),
+        approval(AFTER, "Asked <b>for\u{202e}"),
         StoredApproval {
             risk: None,
             state: ApprovalState::Denied,
+            decided_by: Some("ben".to_owned()),
             decided_ms: Some(NOW_MS - 3_600_000),
             ..approval(AFTER, "")
         },
@@ -361,7 +397,7 @@ fn lists() {
     compare("inbox.html", &Inbox::new(frame("Approvals"), &page, Selected::All, NOW_MS).render().unwrap());
     let empty = ApprovalPage { approvals: Vec::new(), next: None };
     let html = Inbox::new(frame("Approvals"), &empty, Selected::Pending, NOW_MS).render().unwrap();
-    assert!(html.contains("No pending requests"));
+    assert!(html.contains("No call is waiting"));
     let grant = StoredStandingApproval {
         id: "01K9ZQ4B2R0000000000000002".to_owned(),
         agent: "cursor".to_owned(),
@@ -404,6 +440,7 @@ fn the_account_page() {
         frame: frame("Account"),
         error: None,
         done: None,
+        waiting: WaitingCalls::new(1, Some("01K9ZQ4B2R0000000000000001")),
         is_enrolled: false,
         factors: Factors::default(),
         setup: totp::setup(b"12345678901234567890", "anna").map(Into::into),

@@ -103,6 +103,11 @@ impl ShownValue {
         }
     }
 
+    /// Shows words that are no single JSON value.
+    pub(crate) fn plain(text: &str) -> Self {
+        Self::new(text, false)
+    }
+
     pub(crate) fn lines(text: &str) -> Self {
         let (chars, cut_chars) = cut(text);
         let mut begin: String = text.chars().take(MAX_CHARS).collect();

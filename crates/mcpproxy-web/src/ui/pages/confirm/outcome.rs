@@ -1,0 +1,99 @@
+//! The state of a request in words: the headline of its page, and what became of it.
+
+use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, Untrusted};
+use mcpproxy_store::StoredApproval;
+
+use crate::ui::pages::labels::Time;
+use crate::visible::Visible;
+
+/// The outcome of a closed request.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) heading: &'static str,
+    pub(crate) text: String,
+    /// The user who decided, for the middle of a sentence.
+    pub(crate) by: Option<Visible>,
+    /// When the call ran, or when the request was decided or expired.
+    pub(crate) at: Time,
+    pub(crate) comment: Option<Visible>,
+    pub(crate) record: Option<String>,
+}
+
+/// The name of the user who decided, at the start and in the middle of a sentence.
+struct DecidedBy {
+    start: String,
+    middle: String,
+}
+
+fn decided_by(approval: &StoredApproval) -> DecidedBy {
+    let same = |name: String| DecidedBy { start: name.clone(), middle: name };
+    let the = |rest: &str| DecidedBy { start: format!("The {rest}"), middle: format!("the {rest}") };
+    match DeniedBy::read(approval.decided_by.as_deref()) {
+        DeniedBy::User(name) => same(name),
+        DeniedBy::AdminKey => the("operator’s admin key"),
+        // Names of users are safe, but a client reports its own name.
+        DeniedBy::Client(client) => the(&Untrusted::shortened(client.for_json(), 100).for_terminal()),
+        DeniedBy::Unknown => DecidedBy { start: "An approver".to_owned(), middle: "an approver".to_owned() },
+    }
+}
+
+/// Returns who decided, for the middle of a sentence. `None` if nobody did.
+pub(crate) fn decider(approval: &StoredApproval) -> Option<Visible> {
+    approval.decided_by.as_ref().map(|_| Visible::of(&decided_by(approval).middle))
+}
+
+/// Returns the time that the state is about: when the call ran, or when the request was decided or expires.
+pub(crate) fn state_time(approval: &StoredApproval, state: ApprovalState) -> i64 {
+    match state {
+        ApprovalState::Pending | ApprovalState::Expired => approval.expires_ms,
+        ApprovalState::Approved | ApprovalState::Consumed | ApprovalState::Denied | ApprovalState::Cancelled => {
+            approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.created_ms)
+        }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn new(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Self {
+        let by = decided_by(approval).start;
+        let when =
+            |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
+        let decided = when(approval.decided_ms);
+        let how = match approval.given {
+            Some(Assurance::Form) => " in a form",
+            Some(Assurance::Session) | None => "",
+            Some(Assurance::Factor) => " with a second factor",
+        };
+        let (heading, text) = match state {
+            ApprovalState::Pending => ("Waiting", String::new()),
+            ApprovalState::Approved => (
+                "Approved, not yet run",
+                format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call."),
+            ),
+            ApprovalState::Consumed => (
+                "Approved and run",
+                format!("{by} approved this call{how}{decided}. It ran once{}.", when(approval.consumed_ms)),
+            ),
+            ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
+            ApprovalState::Expired if approval.decided_by.is_some() => (
+                "Expired",
+                format!("{by} approved this call{how}{decided}, but the agent did not run it in time. The agent can ask again."),
+            ),
+            ApprovalState::Expired => (
+                "Expired",
+                format!("The request expired{} without a decision. The call did not run. The agent can ask again.", when(Some(approval.expires_ms))),
+            ),
+            ApprovalState::Cancelled => (
+                "Cancelled",
+                "The request was cancelled because the agent’s token, the tool or its contract changed. The call did not run.".to_owned(),
+            ),
+        };
+        Self {
+            heading,
+            text,
+            by: decider(approval),
+            at: Time::new(state_time(approval, state), now_ms),
+            comment: approval.comment.as_ref().map(Visible::untrusted),
+            record: approval.record.map(|record| record.to_string()),
+        }
+    }
+}
