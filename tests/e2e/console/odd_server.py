@@ -11,8 +11,10 @@ ANY = {"type": "object"}
 READS = {"readOnlyHint": True}
 TOOLS = [
     {"name": "echo", "title": HOSTILE, "description": "Returns the words. " + HOSTILE, "inputSchema": ANY},
-    {"name": "huge", "description": "Returns a megabyte.", "inputSchema": ANY},
-    {"name": "fail", "description": "Fails. " + HOSTILE, "inputSchema": ANY},
+    # These are not quarantined, because their texts are harmless. Their results are not.
+    {"name": "repeat", "description": "Repeats the words.", "inputSchema": ANY},
+    {"name": "huge", "description": "Repeats a word often.", "inputSchema": ANY},
+    {"name": "fail", "description": "Repeats the words as an error.", "inputSchema": ANY},
 ]
 
 

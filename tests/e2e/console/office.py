@@ -31,8 +31,8 @@ PINNED = (
     "/ui/agents",
     "/ui/settings",
 )
-# Pages beside the navigation that no link may lead to yet, because something must happen first.
-FURTHER = ("/ui/approvals?state=all", "/ui/grants", "/ui/account", "/ui/servers/add")
+# Pages that the navigation does not name.
+FURTHER = ("/ui/approvals?state=all", "/ui/grants", "/ui/account")
 # A tag that becomes an element, a script, direction marks, an invisible character, a terminal escape.
 HOSTILE = '"><b data-hostile>bold</b><script>window.hacked = 1</script>\u202egnp.exe\u2066\u200b\x1b[2J</script>'
 INVISIBLE = "[\u202a-\u202e\u2066-\u2069\u200b-\u200f\x1b]"
@@ -94,20 +94,20 @@ class Office:
         self.call("cursor", "read", "demo:create_note", note, intent_reason="Only a note")
         self.call("cursor", "write", "demo:create_note", {"projectId": "p_gone", "title": "Lost"}, **why)
         self.call("cursor", "read", "demo:no_such_tool", {})
-        self.ran = self.asks("cursor", "write", "demo:update_project_status", self.status("on_hold"), **why)
+        self.ran = self.asks("cursor", "write", "demo:change_project_status", self.status("on_hold"), **why)
         assert self.session.approve(self.ran).status_code == 200
-        self.call("cursor", "write", "demo:update_project_status", self.status("on_hold"), approval_id=self.ran, **why)
-        self.denied = self.asks("cursor", "write", "demo:update_project_status", self.status("completed"), **why)
+        self.call("cursor", "write", "demo:change_project_status", self.status("on_hold"), approval_id=self.ran, **why)
+        self.denied = self.asks("cursor", "write", "demo:change_project_status", self.status("completed"), **why)
         assert self.session.deny(self.denied, "Not before the launch.").status_code == 200
         max_ = {"userId": "u_max"}
         self.call("claude-code", "destructive", "demo:delete_user", max_, dry_run=True, **why)
         self.waiting = self.asks("claude-code", "destructive", "demo:delete_user", max_, intent_reason="Max has left")
         if self.hostile:
             odd = {"words": HOSTILE, "<i data-hostile>": [HOSTILE]}
-            self.call("cursor", "read", "odd:echo", odd, intent_reason=HOSTILE)
+            self.call("cursor", "read", "odd:repeat", odd, intent_reason=HOSTILE)
             self.call("cursor", "read", "odd:huge", {}, intent_reason="x" * 500)
             self.call("cursor", "read", "odd:fail", odd, intent_reason=HOSTILE)
-            self.strange = self.asks("cursor", "write", "demo:update_project_status", self.status("active"), reason=HOSTILE)
+            self.strange = self.asks("cursor", "write", "demo:change_project_status", self.status("active"), reason=HOSTILE)
 
     @staticmethod
     def status(status: str) -> dict[str, Any]:
@@ -169,14 +169,21 @@ class Office:
     def own_pages(self) -> list[str]:
         return [f"/ui/approvals/{one}" for one in (self.waiting, self.ran, self.denied)]
 
+    def file_name(self, page: str) -> str:
+        """Returns a name for a picture of the page that is the same in every run."""
+        for name in ("waiting", "ran", "denied", "strange"):
+            page = page.replace(getattr(self, name, "-"), name)
+        page = re.sub(r"\b[0-9A-Z]{12,}\b", "one", page)
+        return re.sub(r"[^a-z0-9]+", "-", page.removeprefix("/ui/").lower()).strip("-")[:80] or "overview"
+
 
 def kind_of(path: str) -> str:
     """Returns the same text for pages of the same kind: ids and names are left out, and values of filters."""
     parts = urlsplit(path)
     names = re.sub(r"/[0-9A-Z]{12,}(?=/|$)", "/ID", parts.path)
-    # A server, a tool or an agent: one of each kind is enough. `add` and `new` are pages of their own.
-    names = re.sub(r"^(/ui/(?:tools|servers|agents))/(?!add$|new$)[^/]+", r"\1/NAME", names)
-    names = re.sub(r"^(/ui/tools/NAME)/[^/]+", r"\1/TOOL", names)
+    # One tool of each server is enough, and one agent.
+    names = re.sub(r"^(/ui/tools/[^/]+)/[^/]+", r"\1/TOOL", names)
+    names = re.sub(r"^/ui/agents/(?!new$)[^/]+", "/ui/agents/NAME", names)
     keys = sorted({pair.partition("=")[0] for pair in parts.query.split("&") if pair})
     # Requests in different states look different.
     return f"{parts.path if names == '/ui/approvals/ID' else names}?{'&'.join(keys)}"

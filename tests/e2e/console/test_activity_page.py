@@ -53,5 +53,5 @@ def test_a_record_says_everything(office: Office, browser: Browser) -> None:
         ada.open(f"/ui/approvals/{office.ran}")
         ada.do("follow", link="open the record of the call")
         shown = ada.text
-        for word in ("cursor", "update_project_status", "ada", "on_hold", "The user asked for it"):
+        for word in ("cursor", "change_project_status", "ada", "on_hold", "The user asked for it"):
             assert word in shown, word

@@ -23,10 +23,6 @@ def pages(office: Office) -> list[str]:
     return found
 
 
-def file_name(page: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", page.removeprefix("/ui/").lower()).strip("-") or "overview"
-
-
 def test_a_stranger_signs_in_first(office: Office) -> None:
     for page in PINNED:
         answer = httpx.get(office.gateway.base + page)
@@ -154,6 +150,6 @@ def test_screenshots(office: Office, pages: list[str], browser: Browser) -> None
                 ada.do("theme", scheme=theme)
                 for page in pages:
                     ada.open(page)
-                    picture = SHOTS / "tests" / f"{file_name(page)}-{how}-{theme}.png"
+                    picture = SHOTS / "tests" / f"{office.file_name(page)}-{how}-{theme}.png"
                     ada.screenshot(picture)
                     assert picture.stat().st_size > 1000

@@ -21,12 +21,12 @@ def test_paste_and_review(office: Office, browser: Browser) -> None:
             # A page in between shows what was read.
             ada.do("press", button="^add")
         until(lambda: "pasted" in office.gateway.servers(), SECONDS, "the server is in the settings")
-        assert code(office.call("cursor", "read", "pasted:echo", {})) != "ok", "quarantined"
-        until(lambda: "echo" in office.get("/ui/servers/pasted/review").text, SECONDS, "there is something to review")
+        assert code(office.call("cursor", "read", "pasted:repeat", {})) != "ok", "quarantined"
+        until(lambda: "repeat" in office.get("/ui/servers/pasted/review").text, SECONDS, "there is something to review")
         ada.open("/ui/servers/pasted/review")
-        assert "echo" in ada.text and "fail" in ada.text
+        assert "repeat" in ada.text and "fail" in ada.text
         ada.do("press", button="^accept")
-        until(lambda: code(office.call("cursor", "read", "pasted:echo", {})) == "ok", SECONDS, "agents may use it")
+        until(lambda: code(office.call("cursor", "read", "pasted:repeat", {})) == "ok", SECONDS, "agents may use it")
         ada.open("/ui/servers")
         assert "pasted" in ada.text
         assert ada.look()["complaints"] == []

@@ -139,9 +139,9 @@ async fn every_page_links_back() {
         let page = text(response).await;
         assert!(page.contains(&format!(r#"<a class="btn" href="{link}">"#)), "{path}: {page}");
     };
-    check(Method::GET, "/ui", 404, "/ui/approvals").await;
-    check(Method::GET, "/ui/nothing", 404, "/ui/approvals").await;
-    check(Method::GET, "/ui/approvals/1/2/3", 404, "/ui/approvals").await;
+    check(Method::GET, "/ui", 404, "/ui/").await;
+    check(Method::GET, "/ui/nothing", 404, "/ui/").await;
+    check(Method::GET, "/ui/approvals/1/2/3", 404, "/ui/").await;
     let question = format!("/ui/approvals/{NO_APPROVAL}");
     check(Method::POST, &question, 401, &format!("/ui/login?next={question}")).await;
     check(Method::POST, "/ui/account/totp", 401, "/ui/login?next=/ui/account").await;
