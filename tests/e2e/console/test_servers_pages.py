@@ -15,30 +15,31 @@ def test_paste_and_review(office: Office, browser: Browser) -> None:
     entry = {"command": sys.executable, "args": [str(HERE / "odd_server.py")], "env": {MARK: office.gateway.mark}}
     with office.visitor(browser) as ada:
         ada.open("/ui/servers/add")
-        ada.do("fill", field="pasted", value=json.dumps({"mcpServers": {"pasted": entry}}))
-        ada.do("press", button="^(add|read|continue|check)")
-        if "pasted" not in office.gateway.servers():
-            # A page in between shows what was read.
-            ada.do("press", button="^add")
+        ada.do("fill", field="json", value=json.dumps({"mcpServers": {"pasted": entry}}))
+        ada.do("press", region="paste", button="^add and review$")
         until(lambda: "pasted" in office.gateway.servers(), SECONDS, "the server is in the settings")
         assert code(office.call("cursor", "read", "pasted:repeat", {})) != "ok", "quarantined"
-        until(lambda: "repeat" in office.get("/ui/servers/pasted/review").text, SECONDS, "there is something to review")
         ada.open("/ui/servers/pasted/review")
-        assert "repeat" in ada.text and "fail" in ada.text
-        ada.do("press", button="^accept")
+        # The page shows what the server lists as soon as it is connected.
+        ada.sees("with a severe finding")
+        assert "repeat" in ada.text and "Repeats the words as an error." in ada.text
+        ada.do("press", button="^accept all 3 without a severe finding$")
         until(lambda: code(office.call("cursor", "read", "pasted:repeat", {})) == "ok", SECONDS, "agents may use it")
+        assert code(office.call("cursor", "read", "pasted:echo", {})) != "ok", "nobody accepted this one"
         ada.open("/ui/servers")
         assert "pasted" in ada.text
         assert ada.look()["complaints"] == []
+    accepted = [one for one in office.gateway.records("--limit", "100") if "pasted" in json.dumps(one)]
+    assert any("ada" in json.dumps(one["metadata"]) for one in accepted), "the log says who accepted it"
 
 
 def test_what_is_no_json_is_explained(office: Office, browser: Browser) -> None:
     with office.visitor(browser) as ada:
         ada.open("/ui/servers/add")
-        ada.do("fill", field="pasted", value='{"mcpServers": {"x": <script>}')
-        ada.do("press", button="^(add|read|continue|check)")
+        ada.do("fill", field="json", value='{"mcpServers": {"x": <script>}')
+        ada.do("press", region="paste", button="^add and review$")
         assert ada.do("evaluate", script="document.querySelector('[role=alert]') !== null")
-        assert "<script>" in ada.do("evaluate", script="document.querySelector('[name=pasted]').value"), "the text stays"
+        assert "<script>" in ada.do("evaluate", script="document.querySelector('[name=json]').value"), "the text stays"
 
 
 def test_a_broken_server_shows_why(office: Office, browser: Browser) -> None:
