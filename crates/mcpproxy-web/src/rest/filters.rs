@@ -5,6 +5,7 @@ pub(super) use crate::parameters::filters::with_filters;
 #[cfg(test)]
 mod tests {
     use crate::parameters::Parameter;
+    use crate::parameters::filters::with_filters;
     use crate::rest::endpoints;
 
     const FILTERS: &[Parameter] = with_filters!([], []);
