@@ -102,7 +102,7 @@ async fn empty_fields_of_the_form_leave_the_address() {
         assert_eq!(reader.location(path).await.as_deref(), expected, "{path}");
     };
     check("/ui/activity?q=&agent=&since=1h", Some("/ui/activity?since=1h")).await;
-    check("/ui/activity?q=+&agent=a%26b", None).await;
+    check("/ui/activity?q=+&agent=a%26b", Some("/ui/activity?agent=a%26b")).await;
     check("/ui/activity?q=", Some("/ui/activity")).await;
     check("/ui/activity?since=1h", None).await;
     reader.fixture.stop().await;

@@ -6,7 +6,7 @@ use mcpproxy_store::{Kind, Status};
 use super::bounded::line;
 use super::links::Filters;
 use super::words::kind_word;
-use crate::visible::Visible;
+use crate::visible::{Visible, plain};
 
 const CHIP_CHARS: usize = 60;
 
@@ -50,7 +50,7 @@ pub(crate) struct Text {
 
 /// A filter in force, and the address of the list without it.
 pub(crate) struct Chip {
-    pub(crate) label: String,
+    pub(crate) label: Visible,
     pub(crate) value: Visible,
     pub(crate) without: String,
 }
@@ -63,7 +63,7 @@ impl FilterForm {
             label,
             choices: choices(&value(name), all, words),
         };
-        let plain = |names: &[String]| names.iter().map(|name| (name.clone(), name.clone())).collect();
+        let named = |names: &[String]| names.iter().map(|name| (name.clone(), name.clone())).collect();
         let more = vec![
             select("risk", "Risk", "Any risk", words(RiskLevel::ALL.map(|risk| (risk.as_str(), risk.as_str())))),
             select("type", "Type", "Any type", words(Kind::ALL.map(|kind| (kind.as_str(), kind_word(kind))))),
@@ -94,8 +94,8 @@ impl FilterForm {
             tool: value("tool"),
             usual: vec![
                 select("since", "Period", "All time", words(PERIODS)),
-                select("agent", "Agent", "Any agent", plain(&names.agents)),
-                select("server", "Server", "Any server", plain(&names.servers)),
+                select("agent", "Agent", "Any agent", named(&names.agents)),
+                select("server", "Server", "Any server", named(&names.servers)),
                 select(
                     "intent_type",
                     "Intent",
@@ -125,7 +125,8 @@ fn choices(value: &str, all: &str, mut words: Vec<(String, String)>) -> Vec<Choi
         words.push((value.to_owned(), value.to_owned()));
     }
     let all = Choice { value: String::new(), word: all.to_owned(), is_chosen: value.is_empty() };
-    let choice = |(known, word): (String, String)| Choice { is_chosen: known == value, value: known, word };
+    let choice =
+        |(known, word): (String, String)| Choice { is_chosen: known == value, value: known, word: plain(&word) };
     std::iter::once(all).chain(words.into_iter().map(choice)).collect()
 }
 
@@ -157,8 +158,7 @@ impl Chip {
             ("replayed", _) => ("repeated answers", switch(value)),
             (name, _) => (name, value.to_owned()),
         };
-        let label = label.chars().take(CHIP_CHARS).collect();
-        Self { label, value: line(&value, CHIP_CHARS), without: filters.without(name).list() }
+        Self { label: line(label, CHIP_CHARS), value: line(&value, CHIP_CHARS), without: filters.without(name).list() }
     }
 }
 

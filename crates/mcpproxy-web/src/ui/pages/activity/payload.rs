@@ -10,8 +10,8 @@ use crate::visible::Visible;
 /// What is shown at once, and what is folded. Two payloads stay below 200 kB of HTML together.
 const OPEN_HTML: usize = 4_000;
 const OPEN_LINES: usize = 24;
-const FOLDED_HTML: usize = 40_000;
-const RAW_HTML: usize = 20_000;
+const FOLDED_HTML: usize = 32_000;
+const RAW_HTML: usize = 16_000;
 
 pub(crate) struct ShownPayload {
     /// The id of the heading.

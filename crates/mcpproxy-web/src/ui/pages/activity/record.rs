@@ -16,7 +16,7 @@ use crate::visible::Visible;
 
 const VALUE_CHARS: usize = 300;
 const REASON_CHARS: usize = 1_200;
-const DETAILS_HTML: usize = 20_000;
+const DETAILS_HTML: usize = 12_000;
 
 #[derive(Template)]
 #[template(path = "record.html")]

@@ -157,7 +157,7 @@ fn hostile_records_are_escaped_and_bounded_everywhere() {
                 result: stored(),
             };
             let found = Found { records: vec![record.clone(); 50], ..Found::default() };
-            let filters = Filters::of(&[("agent", &long), ("q", hostile)]);
+            let filters = Filters::of(&[(hostile, &long)]);
             let list = ActivityList::new(Frame::default(), &filters, &Names::default(), Ok(found), NOW_MS);
             let known = Known { whole, approval: None, place: None };
             let around = Around::of(record.clone(), vec![record.clone()], vec![record.clone()]);
@@ -186,7 +186,7 @@ fn the_form_keeps_what_was_chosen() {
     assert_eq!((chosen("agent"), chosen("since"), chosen("server")), ("gone".into(), "1h".into(), String::new()));
     assert!(form.is_open, "a folded filter is in force");
     let chips: Vec<(String, String)> =
-        form.chips.iter().map(|chip| (chip.label.clone(), chip.value.to_string())).collect();
+        form.chips.iter().map(|chip| (chip.label.to_string(), chip.value.to_string())).collect();
     let expected = [("agent", "gone"), ("period", "last hour"), ("risk", "high"), ("text", "a b")];
     assert_eq!(chips, expected.map(|(label, value)| (label.to_owned(), value.to_owned())));
     assert_eq!(form.chips[0].without, "/ui/activity?since=1h&risk=high&q=a%20b");
