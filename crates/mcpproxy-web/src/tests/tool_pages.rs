@@ -186,7 +186,16 @@ async fn calls_are_explained_and_not_made() {
     let (status, html) =
         post(&fixture, &person, path, "variant=destructive&arguments=%7B%22to%22%3A%5B%22a%22%5D%7D").await;
     assert_eq!(status, 200);
-    has(&html, &["This call would wait until a user approves it.", "confirmation", "Decided", "rate limit", "Passed"]);
+    has(
+        &html,
+        &[
+            "This call would wait until a user approves it.",
+            "The check “confirmation” decided.",
+            "Asks a user",
+            "rate limit",
+            "Passed",
+        ],
+    );
     let (_, html) = post(&fixture, &person, path, "variant=read&arguments=%7B%22to%22%3A%5B%5D%7D").await;
     has(&html, &["This call would be refused.", "Agents call this tool with call_tool_destructive.", "Not reached"]);
     let (_, html) = post(&fixture, &person, "/ui/tools/fx/list", "variant=read&arguments=").await;

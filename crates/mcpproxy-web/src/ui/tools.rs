@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use http::{StatusCode, Uri};
-use mcpproxy_core::ServerName;
+use mcpproxy_core::{ServerName, ToolName};
 use mcpproxy_gateway::{Reasons, aside};
 use mcpproxy_store::StoreError;
 
@@ -102,7 +102,8 @@ async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -
             let server = servers.iter().find(|server| server.as_str() == selection.server);
             let words: String = selection.query.chars().take(QUERY_MAX_CHARS).collect();
             let found = web.gateway.search(&words, server, FOUND_MAX, Reasons::Given);
-            Tools::found(frame, found, &servers, selection)
+            let contract = |name: &str| web.gateway.contract(&ToolName::parse(name).ok()?);
+            Tools::found(frame, found, contract, &servers, selection)
         });
         Ok(page(StatusCode::OK, &content.await))
     };

@@ -7,6 +7,9 @@ pub(crate) mod found;
 pub(crate) mod one;
 pub(crate) mod parameters;
 pub(crate) mod text_diff;
+pub(crate) mod typed;
+
+use std::sync::Arc;
 
 use askama::Template;
 use mcpproxy_core::contract::{Effective, Source};
@@ -46,9 +49,8 @@ impl Selection {
         let fits_risk = match (self.risk.as_str(), tool) {
             ("", _) | ("quarantined", ListedTool::Quarantined(..)) => true,
             ("quarantined", _) | (_, ListedTool::Quarantined(..)) => false,
-            ("unclassified", ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => tool.contract.risk().is_none(),
             (word, ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => {
-                tool.contract.risk().is_some_and(|risk| risk.as_str() == word)
+                stated_risk(&tool.contract).warning().map_or("unclassified", RiskLevel::as_str) == word
             }
         };
         fits_risk && (self.server.is_empty() || tool.name().server().as_str() == self.server)
@@ -136,9 +138,20 @@ impl Tools {
         }
     }
 
-    pub(crate) fn found(frame: Frame, found: SearchResults, servers: &[ServerName], selection: Selection) -> Self {
+    /// `contract` finds the effective contract of a tool by its name.
+    pub(crate) fn found(
+        frame: Frame,
+        found: SearchResults,
+        contract: impl Fn(&str) -> Option<Arc<Tool>>,
+        servers: &[ServerName],
+        selection: Selection,
+    ) -> Self {
         let note = found.note.as_deref().map(Visible::of);
-        let found = found.tools.into_iter().filter_map(|(tool, why)| FoundTool::new(&tool, why)).collect();
+        let found = found.tools.into_iter().filter_map(|(tool, why)| {
+            let contract = contract(tool.get("name")?.as_str()?)?;
+            FoundTool::new(&tool, why, risk_of(&contract.contract))
+        });
+        let found = found.collect();
         Self { note, found, ..Self::framed(frame, servers, selection) }
     }
 
@@ -214,12 +227,16 @@ pub(crate) const QUARANTINED: Risk = Risk {
 };
 
 pub(crate) fn risk_of(contract: &Effective) -> Risk {
+    stated_risk(contract).into()
+}
+
+fn stated_risk(contract: &Effective) -> StatedRisk {
     let said_by = contract.risk.as_ref().map(|risk| match &risk.source {
         Source::Operator { is_draft: true, .. } => SaidBy::Draft,
         Source::Operator { .. } => SaidBy::Operator,
         Source::Server | Source::Hints | Source::Level | Source::Default => SaidBy::Server,
     });
-    StatedRisk { risk: contract.risk(), said_by }.into()
+    StatedRisk { risk: contract.risk(), said_by }
 }
 
 /// Names who rated the risk: `rated in contracts/mail.yaml:4`.
@@ -251,17 +268,6 @@ pub(crate) fn quarantined_words(reason: Held) -> &'static str {
         Held::Rejected => "A user has rejected its definition.",
         Held::NotLocked => "The lock file does not have this version of the tool.",
         Held::Unreadable => "Its accepted definition cannot be read from the database.",
-    }
-}
-
-/// Returns the icon of a risk level, for words without a `StatedRisk`.
-pub(crate) fn level_class(level: Option<RiskLevel>) -> &'static str {
-    match level {
-        Some(RiskLevel::Low) => "low",
-        Some(RiskLevel::Medium) => "medium",
-        Some(RiskLevel::High) => "high",
-        Some(RiskLevel::Critical | RiskLevel::Forbidden) => "critical",
-        None => "unclassified",
     }
 }
 

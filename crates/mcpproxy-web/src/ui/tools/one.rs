@@ -48,7 +48,7 @@ pub(super) fn tool_name(names: ToolPath) -> Option<ToolName> {
 pub(super) fn missing(app: &AppState, name: &ToolName) -> Response {
     let Some(quarantined) = app.web.gateway.quarantined_tool(name) else { return not_found() };
     let text = format!("{} Agents cannot see it until a user accepts it.", quarantined_words(quarantined.reason));
-    let link = format!("/ui/servers/{}", name.server());
+    let link = format!("/ui/servers/{}/review", name.server());
     notice(StatusCode::OK, &format!("{name} is quarantined"), &text, (&link, "Review the server"))
 }
 

@@ -6,8 +6,8 @@ use mcpproxy_core::replay::{Change, Group, Report};
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::{ServerName, ToolName};
 
-use super::contract::Typed;
 use super::text_diff::{DiffLine, text_diff};
+use super::typed::Typed;
 use crate::auth::factor::Factors;
 use crate::editor::ContractDraft;
 use crate::ui::pages::Frame;
@@ -151,7 +151,7 @@ impl GroupRow {
         let (class, icon, change) = match group.change {
             Change::NewlyRefused => ("refused", "ban", "Would be refused"),
             Change::NewlyAsking => ("waiting", "clock", "Would wait for a user"),
-            Change::NewlyAllowed => ("ok", "check", "Would run now"),
+            Change::NewlyAllowed => ("ok", "check", "Would run"),
             Change::Otherwise => ("other", "repeat", "Would end differently"),
         };
         let message: String = group.message.as_deref().unwrap_or_default().chars().take(MESSAGE_MAX_CHARS).collect();

@@ -1,8 +1,8 @@
 //! The decision on a call that was not made, in sentences.
 
-use mcpproxy_core::Variant;
 use mcpproxy_core::decision::{Explanation, Ruling, Verdict};
 use mcpproxy_core::policy::Outcome;
+use mcpproxy_core::{Denial, Variant};
 use mcpproxy_gateway::PolicyResult;
 
 use crate::visible::Visible;
@@ -39,9 +39,11 @@ impl Explained {
         is_dry_run: bool,
         is_forbidden: bool,
     ) -> Self {
-        let ruling = explanation.denial().map_or(Ruling::Allow, Ruling::of_denial);
+        let ruling = explanation.denial().map_or(Ruling::Allow, ruling);
         let (class, icon, heading) = outcome(&ruling, is_dry_run);
-        let mut remarks = Vec::new();
+        let decided = explanation.findings.iter().find(|finding| matches!(finding.verdict, Verdict::Failed(_)));
+        let decided = decided.map(|finding| format!("The check “{}” decided.", finding.check));
+        let mut remarks: Vec<String> = decided.into_iter().collect();
         if is_forbidden {
             let sentence = "The tool is forbidden. Agents get the same answer as for a tool that does not exist.";
             remarks.push(sentence.to_owned());
@@ -64,6 +66,15 @@ impl Explained {
     }
 }
 
+/// Returns the ruling of a refusal. A call that needs an approval is refused only here, where no user is asked.
+fn ruling(denial: &Denial) -> Ruling {
+    match denial {
+        Denial::ConfirmationRequired { needs_step_up: true, .. } => Ruling::StepUp,
+        Denial::ConfirmationRequired { .. } => Ruling::Ask,
+        other => Ruling::of_denial(other),
+    }
+}
+
 fn outcome(ruling: &Ruling, is_dry_run: bool) -> (&'static str, &'static str, &'static str) {
     match ruling {
         Ruling::Allow if is_dry_run => ("good", "check", "This dry run would be made."),
@@ -83,7 +94,10 @@ fn check(name: &'static str, verdict: Verdict) -> CheckRow {
             let messages: Vec<String> = warnings.into_iter().map(|warning| warning.message).collect();
             ("waiting", "medium", "Warned", messages.join("; "), false)
         }
-        Verdict::Failed(denial) => ("refused", "x", "Decided", denial.message(), true),
+        Verdict::Failed(denial) if ruling(&denial).is_refusal() => {
+            ("refused", "x", "Refused here", denial.message(), true)
+        }
+        Verdict::Failed(denial) => ("waiting", "clock", "Asks a user", denial.message(), true),
         Verdict::NotReached => ("later", "clock", "Not reached", String::new(), false),
     };
     CheckRow { name, class, icon, word, why: Visible::of(&why), has_decided }

@@ -1,36 +1,33 @@
 //! The results of a search, each with its score in words.
 
-use mcpproxy_core::{Features, FieldMatch, RiskLevel, ScoreExplanation, Untrusted, Variant, WordMatch};
+use mcpproxy_core::{Features, FieldMatch, ScoreExplanation, Untrusted, Variant, WordMatch};
 use serde_json::Value;
 
-use super::{BRIEF_CHARS, level_class, variant_word};
+use super::{BRIEF_CHARS, variant_word};
+use crate::ui::pages::labels::Risk;
 use crate::visible::Visible;
 
-/// Reasons of one score. The others add little.
-const REASONS_MAX: usize = 3;
 const WORDS_MAX: usize = 12;
 
 pub(crate) struct FoundTool {
     pub(crate) href: String,
     pub(crate) name: String,
     pub(crate) description: Visible,
-    pub(crate) risk_class: &'static str,
-    pub(crate) risk_word: &'static str,
+    pub(crate) risk: Risk,
     pub(crate) variant: &'static str,
     /// `0.82`.
     pub(crate) score: String,
     /// The score in words.
     pub(crate) fit: &'static str,
-    pub(crate) reasons: Vec<&'static str>,
+    pub(crate) reasons: Vec<Visible>,
     pub(crate) words: Vec<WordRow>,
     pub(crate) features: Vec<FeatureRow>,
-    pub(crate) is_named: bool,
 }
 
 /// A word of the query, and where the tool has it.
 pub(crate) struct WordRow {
     pub(crate) word: Visible,
-    pub(crate) percent: u32,
+    pub(crate) percent: String,
     pub(crate) places: Vec<Visible>,
 }
 
@@ -42,37 +39,36 @@ pub(crate) struct FeatureRow {
 
 impl FoundTool {
     /// Reads the JSON that agents get. `None` if it is not as expected, which cannot happen.
-    pub(crate) fn new(tool: &Value, why: Option<ScoreExplanation>) -> Option<Self> {
+    pub(crate) fn new(tool: &Value, why: Option<ScoreExplanation>, risk: Risk) -> Option<Self> {
         let text = |name: &str| tool.get(name).and_then(Value::as_str);
         let name = text("name")?;
         let (server, own) = name.split_once(':')?;
-        let risk = text("risk_level").and_then(|word| RiskLevel::ALL.into_iter().find(|level| level.as_str() == word));
         let score = tool.get("score").and_then(Value::as_f64).unwrap_or_default();
         let why = why.unwrap_or_default();
-        let description = Untrusted::shortened(text("description").unwrap_or_default(), BRIEF_CHARS * 2);
+        // The last line names the variant, which this page shows by itself.
+        let description = text("description").unwrap_or_default();
+        let description = description.rsplit_once("\n(Call with").map_or(description, |(own, _)| own);
+        let description = Untrusted::shortened(description, BRIEF_CHARS * 2);
         Some(Self {
             href: format!("/ui/tools/{server}/{own}"),
             name: name.to_owned(),
-            description: Visible::untrusted(&description),
-            risk_class: level_class(risk),
-            risk_word: risk_word(risk),
+            description: Visible::lines(description.for_json()),
+            risk,
             variant: text("call_with").and_then(Variant::from_tool).map_or("", variant_word),
             score: format!("{score:.2}"),
             fit: fit(score),
-            reasons: reasons(&why.features),
+            reasons: reasons(&why),
             words: why.words.iter().take(WORDS_MAX).map(WordRow::new).collect(),
             features: features(&why.features),
-            is_named: why.is_named,
         })
     }
 }
 
 impl WordRow {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share from 0 to 1")]
     fn new(found: &WordMatch) -> Self {
         Self {
             word: Visible::untrusted(&found.word),
-            percent: (found.weight * 100.0).round() as u32,
+            percent: format!("{:.0}", found.weight * 100.0),
             places: found.places.iter().map(place).collect(),
         }
     }
@@ -86,17 +82,6 @@ fn place(place: &FieldMatch) -> Visible {
     }
 }
 
-fn risk_word(risk: Option<RiskLevel>) -> &'static str {
-    match risk {
-        Some(RiskLevel::Low) => "Low risk",
-        Some(RiskLevel::Medium) => "Medium risk",
-        Some(RiskLevel::High) => "High risk",
-        Some(RiskLevel::Critical) => "Critical",
-        Some(RiskLevel::Forbidden) => "Forbidden",
-        None => "Unclassified",
-    }
-}
-
 fn fit(score: f64) -> &'static str {
     match score {
         0.7.. => "strong match",
@@ -106,24 +91,27 @@ fn fit(score: f64) -> &'static str {
     }
 }
 
-/// Words the features that add most to the score.
-fn reasons(features: &Features) -> Vec<&'static str> {
-    let mut all: Vec<(f32, &'static str)> = features.adds().into_iter().zip(SENTENCES).collect();
-    all.retain(|(adds, _)| *adds >= 0.1);
-    all.sort_by(|one, other| other.0.total_cmp(&one.0));
-    all.into_iter().take(REASONS_MAX).map(|(_, sentence)| sentence).collect()
+/// Words the two sides of the score: the words of the query, and its meaning.
+fn reasons(why: &ScoreExplanation) -> Vec<Visible> {
+    let names = |is_found: bool| {
+        let words = why.words.iter().filter(|word| word.places.is_empty() != is_found).take(WORDS_MAX);
+        words.map(|word| format!("“{}”", word.word.for_json())).collect::<Vec<_>>().join(", ")
+    };
+    let (found, missing) = (names(true), names(false));
+    let meaning = match why.semantic {
+        0.6.. => "very similar",
+        0.45.. => "similar",
+        0.3.. => "somewhat similar",
+        _ => "not similar",
+    };
+    let sentences = [
+        why.is_named.then(|| "The query is the name of this tool.".to_owned()),
+        (!found.is_empty()).then(|| format!("It has words for {found}.")),
+        (!missing.is_empty()).then(|| format!("It has nothing for {missing}.")),
+        Some(format!("Its meaning is {meaning} to the query ({:.2} of 1).", why.semantic)),
+    ];
+    sentences.into_iter().flatten().map(|sentence| Visible::of(&sentence)).collect()
 }
-
-/// One sentence per feature, in the order of `Features::NAMES`.
-const SENTENCES: [&str; 7] = [
-    "Its meaning is close to the whole query.",
-    "Its meaning is close to a sentence of the query.",
-    "Its meaning is close to a request in the query.",
-    "Its parameters are named like words of the query.",
-    "It has the words of the query, or words that mean the same.",
-    "The query has the words of its name.",
-    "Its server fits the query.",
-];
 
 fn features(features: &Features) -> Vec<FeatureRow> {
     let numbers = features.values().into_iter().zip(features.adds());

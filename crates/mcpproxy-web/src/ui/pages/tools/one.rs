@@ -208,7 +208,12 @@ pub(crate) fn value_text(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::Array(values) if values.is_empty() => "none".to_owned(),
         Value::Array(values) if values.iter().all(Value::is_string) => {
-            values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+            let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+            // Sentences stand on lines of their own.
+            texts.join(if texts.iter().any(|text| text.contains(' ')) { "\n" } else { ", " })
+        }
+        Value::Object(members) if members.len() == 1 && members.contains_key("mode") => {
+            members.get("mode").map(value_text).unwrap_or_default()
         }
         Value::Object(members) if members.values().all(|value| !value.is_object() && !value.is_array()) => {
             let members: Vec<String> =
