@@ -83,8 +83,8 @@ pub(super) const PAGES: &[Page] = &[
     },
 ];
 
-/// Tools in the result of a search.
-const FOUND_MAX: usize = 20;
+/// Tools in the result of a search. Agents get five, unless they ask for more.
+const FOUND_MAX: usize = 10;
 /// Longer queries are cut. No agent needs more words to describe a tool.
 const QUERY_MAX_CHARS: usize = 500;
 
