@@ -4,6 +4,7 @@ mod access;
 mod account;
 mod activity;
 mod activity_pages;
+mod agent_pages;
 mod bad;
 mod contracts;
 mod document;
@@ -15,6 +16,7 @@ mod people;
 mod plain;
 mod presence;
 mod reviews;
+mod server_pages;
 mod sign_in_flood;
 mod strangers;
 mod tool_pages;
@@ -37,6 +39,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::editor::{ContractsEditor, ReadOnly, ServersEditor};
 use crate::rest::endpoint::Endpoint;
 use crate::{AdminKey, App, Facts, Guard, Web, app};
 
@@ -69,11 +72,24 @@ impl Fixture {
     }
 
     async fn with(settings: Settings) -> Self {
-        Self::with_contracts(settings, Box::new(crate::editor::ReadOnly)).await
+        Self::with_editors(settings, Box::new(ReadOnly), Box::new(ReadOnly)).await
     }
 
     /// Starts a gateway whose contract files a page may edit.
-    async fn with_contracts(settings: Settings, contracts_editor: Box<dyn crate::editor::ContractsEditor>) -> Self {
+    async fn with_contracts(settings: Settings, contracts_editor: Box<dyn ContractsEditor>) -> Self {
+        Self::with_editors(settings, Box::new(ReadOnly), contracts_editor).await
+    }
+
+    /// Starts a gateway whose servers a page may edit.
+    async fn with_editor(settings: Settings, servers_editor: Box<dyn ServersEditor>) -> Self {
+        Self::with_editors(settings, servers_editor, Box::new(ReadOnly)).await
+    }
+
+    async fn with_editors(
+        settings: Settings,
+        servers_editor: Box<dyn ServersEditor>,
+        contracts_editor: Box<dyn ContractsEditor>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
         let ledger = Ledger::start(&store, ledger_options(7)).await.unwrap();
@@ -114,9 +130,9 @@ impl Fixture {
             guard: Guard::new(8080, &[], &[]),
             facts,
             stopping: stopping.clone(),
-            servers_editor: Box::new(crate::editor::ReadOnly),
+            servers_editor,
             contracts_editor,
-            client_settings: Box::new(crate::editor::ReadOnly),
+            client_settings: Box::new(ReadOnly),
         });
         Self { app, gateway, store, ledger, stopping, folder }
     }

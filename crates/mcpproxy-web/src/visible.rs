@@ -235,7 +235,7 @@ mod tests {
         );
         let spaces = " ".repeat(80);
         check(
-            &[(Side::New, &spaces)],
+            &[(Side::New, spaces.as_str())],
             1_000,
             "<ins> <span class=\"mark\" title=\"spaces\">80 spaces</span> </ins>",
             false,

@@ -21,6 +21,7 @@ use crate::editor::{EditError, Edited, ServersEditor};
 use crate::ui::action::Action;
 use crate::ui::posted::Posted;
 use crate::ui::unavailable;
+use crate::visible::plain;
 
 pub(super) async fn change(
     State(app): State<AppState>,
@@ -39,7 +40,8 @@ pub(super) async fn change(
 }
 
 async fn restart(app: &AppState, posted: &Posted, status: ServerStatus) -> Result<Response, StoreError> {
-    Action::on_server("server_restarted", &status.name).record(app, &posted.signed).await?;
+    let action = Action::on_server("server_restarted", &status.name);
+    action.record(app, &posted.signed).await?;
     let reason = match app.web.gateway.restart(&status.name) {
         Ok(()) => return Ok(back(&status.name)),
         Err(NotRestarted::NoServer) => return Ok(not_found()),
@@ -48,7 +50,8 @@ async fn restart(app: &AppState, posted: &Posted, status: ServerStatus) -> Resul
             format!("The server cannot start, because its settings have a mistake: {reason}")
         }
     };
-    refused(app, posted, status, StatusCode::CONFLICT, reason).await
+    action.record_failure(app, &posted.signed, &reason).await;
+    refused(app, posted, status, StatusCode::CONFLICT, plain(&reason)).await
 }
 
 async fn enable(app: &AppState, posted: &Posted, status: ServerStatus) -> Result<Response, StoreError> {
@@ -98,7 +101,7 @@ async fn apply(
         }
         Err(error) => {
             action.record_failure(app, &posted.signed, &error.to_string()).await;
-            refused(app, posted, status, StatusCode::CONFLICT, error.to_string()).await
+            refused(app, posted, status, StatusCode::CONFLICT, plain(&error.to_string())).await
         }
     }
 }
@@ -120,6 +123,7 @@ pub(super) async fn edit_and_reload(
     let ended =
         || EditError::Failed("The change was interrupted. Look at the settings file, and try again.".to_owned());
     let Edited { names, notes, undo } = edited.map_err(|_| ended())??;
+    let notes = notes.iter().map(|note| plain(note)).collect();
     let reason = match app.web.reloader.reload().await {
         Reloaded::Applied => return Ok(Applied { names, notes }),
         Reloaded::Refused(reason) => reason,

@@ -19,6 +19,7 @@ use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
 use crate::ui::visitor::Visitor;
 use crate::ui::{frame, unavailable};
+use crate::visible::plain;
 
 /// The review page shows what a server lists as soon as it is connected. Most servers are within this time.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
@@ -67,7 +68,7 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
                 EditError::ReadOnly { text, .. } => (StatusCode::CONFLICT, Some(text.clone())),
                 EditError::Failed(_) => (StatusCode::CONFLICT, None),
             };
-            let typed = Typed { error: Some(error.to_string()), to_paste: text, ..typed };
+            let typed = Typed { error: Some(plain(&error.to_string())), to_paste: text, ..typed };
             shown(app, signed, code, typed, None).await
         }
     }

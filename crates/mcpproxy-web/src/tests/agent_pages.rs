@@ -1,0 +1,96 @@
+//! The page of agents: creating and revoking tokens.
+
+use http::{Method, StatusCode};
+
+use super::people::Person;
+use super::{Fixture, KEY, NOW_MS, refusal, text};
+use mcpproxy_core::Variant;
+use mcpproxy_store::{Kind, NewRecord};
+
+const PATH: &str = "/ui/agents";
+
+async fn page(fixture: &Fixture, person: &Person) -> String {
+    let response = fixture.send(Method::GET, PATH, &[("cookie", &person.cookie)]).await;
+    assert_eq!(response.status(), 200);
+    text(response).await
+}
+
+async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
+    let response = fixture.post(person, path, fields).await;
+    assert_eq!(response.headers()["cache-control"], "no-store");
+    (response.status(), text(response).await)
+}
+
+fn token(html: &str) -> String {
+    html.split("id=\"token\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_can_be_revoked() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    assert!(page(&fixture, &person).await.contains("No agents yet"));
+    let fields = "name=ci&servers_of=all&read=on&grants=files%3A*";
+    let response = fixture.post_plainly(&person, PATH, fields).await;
+    assert_eq!(response.status(), 403, "a session alone is not enough");
+    assert!(text(response).await.contains("value=\"ci\""), "what was typed stays");
+    let (status, html) = post(&fixture, &person, PATH, fields).await;
+    assert_eq!(status, 200);
+    let token = token(&html);
+    let agent = fixture.store.find_agent(&token).await.unwrap().unwrap();
+    assert_eq!((agent.name.as_str(), agent.scope.operations), ("ci", vec![Variant::Read]));
+    assert_eq!((agent.scope.grants, agent.scope.servers), (vec!["files:*".to_owned()], None));
+    let shown = page(&fixture, &person).await;
+    assert!(!shown.contains(&token) && shown.contains("files:*"), "{shown}");
+    assert_eq!(post(&fixture, &person, PATH, fields).await.0, 422, "the name is taken");
+
+    let answer = fixture.post_plainly(&person, "/ui/agents/revoke", "name=ci").await;
+    assert_eq!((answer.status(), answer.headers()["location"].to_str().unwrap()), (StatusCode::SEE_OTHER, PATH));
+    assert!(fixture.store.find_agent(&token).await.unwrap().is_none());
+    assert_eq!(fixture.post_plainly(&person, "/ui/agents/revoke", "name=ci").await.status(), 409);
+    let records = fixture.get("/api/v1/activity?type=auth&limit=50").await;
+    let records = records["activities"].as_array().unwrap().clone();
+    for code in ["token_created", "token_revoked"] {
+        let record = records.iter().find(|one| one["code"] == code).unwrap();
+        assert!(record.to_string().contains("anna") && record.to_string().contains("ci"), "{record}");
+    }
+    assert!(!format!("{records:?}").contains(&token), "no record has the token");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn bad_forms() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    for fields in [
+        "name=a&servers_of=all",
+        "name=&servers_of=all&read=on",
+        "name=a%2Fb%3Cscript%3E&servers_of=all&read=on",
+        "name=a&servers_of=some&read=on",
+        "name=a&servers_of=some&read=on&servers=%3Cscript%3E",
+        "name=a&servers_of=all&read=on&grants=%3Cscript%3E",
+    ] {
+        let (status, html) = post(&fixture, &person, PATH, fields).await;
+        assert_eq!(status, 422, "{fields}");
+        assert!(html.contains("role=\"alert\"") && !html.contains("<script>"), "{fields} {html}");
+    }
+    assert!(fixture.store.list_tokens().await.unwrap().is_empty());
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn calls_and_clients_of_agents() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    fixture.agent("cursor").await;
+    for (number, hours) in [1, 2, 200].into_iter().enumerate() {
+        let random = number.try_into().unwrap();
+        let record = NewRecord { kind: Kind::Call, random, time_ms: NOW_MS - hours * super::HOUR_MS, ..refusal(0) };
+        fixture.call(record, "{}").await;
+    }
+    let html = page(&fixture, &person).await;
+    assert!(html.contains("<span class=\"num\">2</span> destructive"), "{html}");
+    let answer = fixture.send(Method::GET, PATH, &[("x-api-key", KEY)]).await;
+    assert_eq!(answer.status(), 403, "the admin key has no pages");
+    fixture.stop().await;
+}

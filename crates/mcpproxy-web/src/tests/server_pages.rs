@@ -1,0 +1,239 @@
+//! The pages of servers: what they show, and what their forms need.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Method, StatusCode};
+use mcpproxy_core::ServerName;
+use mcpproxy_core::settings::{Settings, Unresolved, parse};
+use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind, Held};
+use mcpproxy_store::{AdmittedPin, HeldPin, Listing};
+use serde_json::json;
+
+use super::people::Person;
+use super::{Fixture, NOW_MS, settings, text};
+use crate::editor::{EditError, Edited, ServersEditor, Undo};
+
+const HOSTILE: &str = "<script>alert(1)</script>\u{202E}\u{1b}[2J";
+
+/// Writes down what a page asks for.
+#[derive(Clone, Default)]
+struct FakeEditor {
+    done: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeEditor {
+    fn note(&self, text: String, names: Vec<ServerName>, notes: Vec<String>) -> Result<Edited, EditError> {
+        self.done.lock().unwrap().push(text);
+        Ok(Edited { names, notes, undo: Undo::new(|| {}) })
+    }
+
+    fn done(&self) -> Vec<String> {
+        self.done.lock().unwrap().clone()
+    }
+}
+
+impl ServersEditor for FakeEditor {
+    fn add(&self, pasted: &str, name: Option<&str>) -> Result<Edited, EditError> {
+        if pasted.contains("bad") {
+            return Err(EditError::Invalid(format!("That is wrong: {HOSTILE}")));
+        }
+        if pasted.contains("read-only") {
+            return Err(EditError::ReadOnly { file: "mcp_config.json".to_owned(), text: "PASTE ME".to_owned() });
+        }
+        let notes = if pasted.contains("noted") { vec!["A secret moved.".to_owned()] } else { vec![] };
+        self.note(format!("add {pasted} {name:?}"), vec![ServerName::parse("new").unwrap()], notes)
+    }
+
+    fn set_enabled(&self, server: &ServerName, is_enabled: bool) -> Result<Edited, EditError> {
+        self.note(format!("set {server} {is_enabled}"), vec![server.clone()], vec![])
+    }
+
+    fn remove(&self, server: &ServerName) -> Result<Edited, EditError> {
+        self.note(format!("remove {server}"), vec![server.clone()], vec![])
+    }
+}
+
+/// A gateway with a server that is disabled, so that only the stored lists count.
+async fn fixture() -> (Fixture, String, FakeEditor, Person) {
+    let text = r#"{"mcpServers": {"fx": {"command": "fx", "enabled": false}}}"#;
+    let parsed = parse(text, &Unresolved).unwrap();
+    let identity = parsed.servers[0].identity.key().to_owned();
+    let editor = FakeEditor::default();
+    let settings = Settings { servers: parsed.servers, ..settings() };
+    let fixture = Fixture::with_editor(settings, Box::new(editor.clone())).await;
+    let person = fixture.person("anna", "no hash").await;
+    (fixture, identity, editor, person)
+}
+
+async fn list(fixture: &Fixture, identity: &str, admitted: &[Definition], held: &[Definition]) {
+    let details = json!({"changes": [HOSTILE], "kinds": ["description"], "findings": []}).to_string();
+    let listing = Listing {
+        identity,
+        server: "fx",
+        now_ms: NOW_MS,
+        admitted: admitted
+            .iter()
+            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
+            .collect(),
+        held: held
+            .iter()
+            .map(|definition| HeldPin {
+                definition,
+                pin: definition.pin(),
+                reason: Held::Changed,
+                details: details.clone(),
+            })
+            .collect(),
+        listed: admitted.iter().chain(held).map(|definition| &definition.key).collect(),
+    };
+    fixture.store.save_listing(&listing).await.unwrap();
+}
+
+fn tool(name: &str, description: &str) -> Definition {
+    let json = json!({"name": name, "description": description, "inputSchema": {}}).to_string();
+    Definition::new(DefinitionKind::Tool, name, &json)
+}
+
+async fn page(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
+    let response = fixture.send(Method::GET, path, &[("cookie", &person.cookie)]).await;
+    (response.status(), text(response).await)
+}
+
+async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String, String) {
+    let response = fixture.post(person, path, fields).await;
+    let location = response.headers().get("location").map(|to| to.to_str().unwrap().to_owned()).unwrap_or_default();
+    (response.status(), location, text(response).await)
+}
+
+/// Returns the values of the check boxes, encoded for a form.
+fn boxes(html: &str) -> Vec<String> {
+    let parts = html.split("name=\"pick-").skip(1);
+    let value = |part: &str| part.split("value=\"").nth(1)?.split('"').next().map(|value| value.replace(' ', "+"));
+    parts.filter_map(value).collect()
+}
+
+#[tokio::test]
+async fn lists_and_details() {
+    let (fixture, _, _, person) = fixture().await;
+    let (status, html) = page(&fixture, &person, "/ui/servers").await;
+    assert_eq!(status, 200);
+    assert!(html.contains("href=\"/ui/servers/fx\"") && html.contains("Disabled"), "{html}");
+    assert!(html.contains("about=servers"), "the page is live");
+    let (status, html) = page(&fixture, &person, "/ui/servers/fx").await;
+    assert_eq!(status, 200);
+    assert!(html.contains("value=\"enable\"") && !html.contains("value=\"restart\""), "{html}");
+    for path in ["/ui/servers/none", "/ui/servers/%3Cscript%3E", "/ui/servers/fx%2F..", "/ui/servers/none/review"] {
+        let (status, html) = page(&fixture, &person, path).await;
+        assert_eq!(status, 404, "{path}");
+        assert!(!html.contains("<script>"), "{html}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn forms_of_a_server() {
+    let (fixture, _, editor, person) = fixture().await;
+    let path = "/ui/servers/fx";
+    assert_eq!(post(&fixture, &person, path, "action=restart").await.0, 409);
+    assert_eq!(post(&fixture, &person, path, "action=disable").await.0, 303);
+    // Enabling gives agents more.
+    let response = fixture.post_plainly(&person, path, "action=enable").await;
+    assert_eq!(response.status(), 403);
+    assert!(text(response).await.contains("Enter your password"));
+    assert_eq!(post(&fixture, &person, path, "action=enable").await.0, 303);
+    assert_eq!(post(&fixture, &person, path, "action=remove").await.0, 422);
+    assert_eq!(post(&fixture, &person, path, "action=remove&name=other").await.0, 422);
+    assert_eq!(post(&fixture, &person, path, "action=remove&name=fx").await.0, 303);
+    assert_eq!(editor.done(), ["set fx false", "set fx true", "remove fx"]);
+    let records = fixture.get("/api/v1/activity?server=fx&limit=50").await;
+    let records = records["activities"].as_array().unwrap().clone();
+    for code in ["server_disabled", "server_enabled", "server_removed"] {
+        let record = records.iter().find(|one| one["code"] == code).unwrap();
+        assert_eq!(record["metadata"]["user"], "anna", "{record}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn adding_servers() {
+    let (fixture, _, editor, person) = fixture().await;
+    let path = "/ui/servers/add";
+    assert_eq!(page(&fixture, &person, path).await.0, 200);
+    let fields = "how=form&name=new&start=uvx+mcp-server-time&env=A%3Db";
+    let response = fixture.post_plainly(&person, path, fields).await;
+    assert_eq!(response.status(), 403);
+    let html = text(response).await;
+    assert!(html.contains("value=\"uvx mcp-server-time\""), "what was typed stays: {html}");
+    let (status, location, _) = post(&fixture, &person, path, fields).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/new/review"));
+    let (status, location, _) = post(&fixture, &person, path, "how=paste&json=%7B%7D&json_name=x").await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/new/review"));
+    let (status, _, html) = post(&fixture, &person, path, "how=paste&json=noted").await;
+    assert!(status == 200 && html.contains("A secret moved.") && html.contains("Review new"), "{html}");
+    let expected =
+        r#"add {"mcpServers":{"new":{"command":"uvx","args":["mcp-server-time"],"env":{"A":"b"}}}} Some("new")"#;
+    assert_eq!(editor.done(), [expected, r#"add {} Some("x")"#, "add noted None"]);
+    let (status, _, html) = post(&fixture, &person, path, "how=paste&json=bad%3Cscript%3E").await;
+    assert!(status == 422 && html.contains("That is wrong") && !html.contains("<script>a"), "{html}");
+    let (status, _, html) = post(&fixture, &person, path, "how=paste&json=read-only").await;
+    assert!(status == 409 && html.contains("PASTE ME"), "{html}");
+    let (status, _, html) = post(&fixture, &person, path, "how=form&name=fx&start=x").await;
+    assert!(status == 422 && html.contains("exists already"), "{html}");
+    assert_eq!(editor.done().len(), 3);
+    assert_eq!(fixture.codes().await.iter().filter(|code| *code == "server_added").count(), 3);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_review_on_the_page() {
+    let (fixture, identity, _, person) = fixture().await;
+    list(&fixture, &identity, &[tool("rate", "Returns a rate.")], &[]).await;
+    list(&fixture, &identity, &[], &[tool("rate", "Returns a good rate."), tool("b", HOSTILE)]).await;
+    let path = "/ui/servers/fx/review";
+    let (status, html) = page(&fixture, &person, path).await;
+    assert_eq!(status, 200);
+    assert!(html.contains("Returns a <ins>good</ins> rate."), "{html}");
+    assert!(!html.contains("<script>a") && !html.contains('\u{202E}') && html.contains("U+202E"), "{html}");
+    let picks = boxes(&html);
+    assert_eq!(picks.len(), 2);
+    assert_eq!(post(&fixture, &person, path, "action=accept").await.0, 422, "nothing is selected");
+    let one = format!("action=accept&pick-0={}", picks[0]);
+    let response = fixture.post_plainly(&person, path, &one).await;
+    assert_eq!(response.status(), 403, "a session alone is not enough");
+    assert!(text(response).await.contains("checked"), "the selection stays");
+    let (status, location, _) = post(&fixture, &person, path, &one).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, path), "the other one still waits");
+    assert_eq!(fixture.get("/api/v1/servers/fx/definitions").await["definitions"].as_array().unwrap().len(), 1);
+
+    // Another version waits now, so what was shown can no longer be decided.
+    list(&fixture, &identity, &[], &[tool("b", "Other."), tool("c", "New.")]).await;
+    let html = page(&fixture, &person, path).await.1;
+    let list_digest = html.split("name=\"list\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let picks = boxes(&html);
+    list(&fixture, &identity, &[], &[tool("b", "Otherwise."), tool("c", "New.")]).await;
+    let stale = format!("action=accept&pick-0={}&pick-1={}", picks[0], picks[1]);
+    for fields in [stale, format!("action=accept_all&list={list_digest}")] {
+        let (status, _, html) = post(&fixture, &person, path, &fields).await;
+        assert_eq!(status, 409, "{fields}");
+        assert!(html.contains("the list has changed") && html.contains("Otherwise."), "{html}");
+    }
+    let html = page(&fixture, &person, path).await.1;
+    let list_digest = html.split("name=\"list\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let (status, location, _) = post(&fixture, &person, path, &format!("action=reject_all&list={list_digest}")).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx"));
+    assert!(page(&fixture, &person, path).await.1.contains("What it lists appears here"), "nothing waits");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn the_whole_definition_is_plain_text() {
+    let (fixture, identity, _, person) = fixture().await;
+    let held = tool("b", HOSTILE);
+    list(&fixture, &identity, &[], std::slice::from_ref(&held)).await;
+    let path = format!("/ui/servers/fx/review/whole?pin={}", held.pin());
+    let response = fixture.send(Method::GET, &path, &[("cookie", &person.cookie)]).await;
+    assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+    assert!(text(response).await.contains("\\u{202e}"));
+    assert_eq!(page(&fixture, &person, "/ui/servers/fx/review/whole?pin=x").await.0, 404);
+    fixture.stop().await;
+}
