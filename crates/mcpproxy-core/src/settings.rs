@@ -32,6 +32,7 @@ mod amount;
 mod approvals;
 mod changes;
 mod contracts;
+mod effective;
 mod foreign;
 mod identity;
 mod intent;
@@ -65,6 +66,7 @@ pub use address::{check_listen, parse_listen};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, changed_keys, changed_server_keys, diff};
 pub use contracts::{ContractSettings, Unclassified, Weakening};
+pub use effective::{EffectiveSetting, SettingSource, Written};
 pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
@@ -114,6 +116,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// Keys of other clients without a meaning here, in the order of the file.
     pub warnings: Vec<Warning>,
+    /// The places of the keys in the file.
+    pub written: Written,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -177,9 +181,11 @@ pub fn parse(text: &str, outside: &dyn Outside) -> Result<Settings, Vec<Mistake>
     let mut documents = file::documents(text, Format::Jsonc, KIND, &mut mistakes);
     let mut warnings = Warnings::default();
     let settings = documents.first_mut().and_then(|root| {
+        let written = Written::of(root);
         let clashes = foreign::adopt(root, &mut warnings);
         let mut reader = Reader::new(Author::Operator, outside, &mut mistakes);
-        reader.fields(root, &keys::TOP).map(|fields| read_settings(&mut reader, &fields, &clashes))
+        let fields = reader.fields(root, &keys::TOP)?;
+        Some(Settings { written, ..read_settings(&mut reader, &fields, &clashes) })
     });
     let mistakes = mistakes.in_order();
     match settings {
@@ -214,6 +220,7 @@ impl Default for Settings {
             storage: StorageSettings::default(),
             limits: LimitSettings::default(),
             warnings: Vec::new(),
+            written: Written::default(),
         }
     }
 }
@@ -325,6 +332,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         storage: storage::read(reader, fields),
         limits: limits::read(reader, fields).unwrap_or_default(),
         warnings: Vec::new(),
+        written: Written::default(),
     };
     if let Some(field) = fields.find("listen")
         && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)

@@ -6,6 +6,7 @@ mod reviews;
 mod servers;
 mod tool_changes;
 mod tools;
+mod verification;
 mod what_if;
 
 use std::path::PathBuf;
@@ -35,11 +36,13 @@ use crate::upstream::{Origin, adopt_orphans, reap, sweep};
 use counts::ToolCounts;
 use reviews::follow_reviews;
 use servers::{Servers, changed_lists};
+use verification::VerificationSlot;
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use reviews::{LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
+pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
 pub use what_if::{ReplayError, WhatIf};
 
 /// Time for calls to end whose servers were stopped, and for their answers.
@@ -54,6 +57,7 @@ pub struct Gateway {
     reload_error: Arc<Mutex<Option<String>>>,
     held: Arc<Mutex<Option<Arc<HeldChanges>>>>,
     replays: Arc<Replays>,
+    verification: Arc<VerificationSlot>,
 }
 
 pub struct Options {
@@ -90,7 +94,8 @@ impl Gateway {
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into());
         let (base_url, reload_error, held) = (base_url.into(), Arc::default(), Arc::default());
-        let gateway = Self { state, servers, base_url, reload_error, held, replays };
+        let verification = Arc::default();
+        let gateway = Self { state, servers, base_url, reload_error, held, replays, verification };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
@@ -229,6 +234,11 @@ impl Gateway {
     /// Returns the warnings about the active settings.
     pub fn settings_warnings(&self) -> Vec<String> {
         self.state.snapshot.load().settings.warnings.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns the settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.state.snapshot.load().settings)
     }
 
     pub fn approvals(&self) -> &Approvals {

@@ -61,8 +61,8 @@ pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
 pub use gateway::{
-    DraftError, ExplainError, Gateway, Lint, ListedTool, LockOf, LockView, NotRestarted, Options, PolicyResult,
-    Reasons, ReplayError, SearchResults, WhatIf, version,
+    DraftError, ExplainError, Gateway, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView, NotRestarted, Options,
+    PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf, version,
 };
 pub use headers::header_value;
 pub use held::HeldChanges;

@@ -1,6 +1,7 @@
 //! Agents with their tokens, and users with their factors, sessions and invitations. Each file holds a table's types,
 //! methods and SQL.
 
+pub(crate) mod account;
 pub(crate) mod attempt;
 mod scope;
 mod secret;

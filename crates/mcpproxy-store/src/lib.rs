@@ -29,9 +29,11 @@ mod sql;
 mod store;
 mod text;
 
+pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
 pub use accounts::session::{NewSession, Session};
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
+
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
 pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};
 pub use approvals::claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
@@ -46,6 +48,7 @@ pub use log::damage::{Damage, DamageKind};
 pub use log::feed::{Feed, FeedCursor};
 pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;
+pub use log::hourly::{HourlyCount, REFUSALS_MAX, RefusalCount, RefusalCounts};
 pub use log::ledger::{Ledger, LedgerOptions, WaitFor};
 pub use log::list::{Cursor, Page};
 pub use log::place::ChainPlace;
@@ -60,4 +63,5 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

@@ -9,6 +9,7 @@ mod disk;
 pub(crate) mod feed;
 pub(crate) mod filter;
 pub(crate) mod health;
+pub(crate) mod hourly;
 mod keeper;
 pub(crate) mod ledger;
 mod line;

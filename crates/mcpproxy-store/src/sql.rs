@@ -8,6 +8,9 @@ mod integrity;
 mod migrate;
 pub(crate) mod open_files;
 pub(crate) mod session;
+mod size;
+
+pub use size::DatabaseSize;
 
 pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect};
 pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

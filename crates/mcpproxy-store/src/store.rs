@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::sql::Database;
-use crate::{Location, StoreError};
+use crate::{DatabaseSize, Location, StoreError};
 
 /// The longest page that any list returns.
 pub const LIMIT_MAX: usize = 500;
@@ -29,6 +29,11 @@ impl Store {
     /// files itself, so the list is empty.
     pub async fn file_damage(&self) -> Result<Vec<String>, StoreError> {
         self.database.file_damage().await
+    }
+
+    /// Measures the database, without reading its content.
+    pub async fn size(&self) -> Result<DatabaseSize, StoreError> {
+        self.database.size().await
     }
 
     /// Closes all connections.

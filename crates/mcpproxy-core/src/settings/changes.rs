@@ -67,6 +67,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         storage,
         limits,
         warnings: _,
+        written: _,
     } = new;
     let was = &old.intent;
     let values = [

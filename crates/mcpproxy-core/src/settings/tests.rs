@@ -2,6 +2,7 @@
 
 mod approvals;
 pub(super) mod bad;
+mod effective;
 mod foreign;
 mod identity;
 mod log;
@@ -174,6 +175,7 @@ fn a_pasted_file() {
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
         limits: LimitSettings { disk: Some(100 * 1024 * 1024 * 1024), ..LimitSettings::default() },
         warnings: Vec::new(),
+        written: Written::default(),
     };
     let mut settings = parse(PASTED, &World).unwrap();
     // `tests/identity.rs` looks at identities. Here they differ, because they are made of the text with its references.

@@ -49,7 +49,7 @@ use super::signature::{SigningKey, Verifier};
 use super::waiting::Waiting;
 use super::writer::Writer;
 use crate::approvals::step::{Conditional, Step, Steps};
-use crate::{NewRecord, Outcome, RecordId, Store, StoreError};
+use crate::{Checkpoint, NewRecord, Outcome, RecordId, Store, StoreError, VerifyOptions};
 
 /// Writes the records of one chain. All clones share one queue and one writer.
 #[derive(Clone)]
@@ -63,6 +63,7 @@ struct Shared {
     disk: Arc<DiskRoom>,
     committed: watch::Receiver<u64>,
     verifier: Verifier,
+    newest_checkpoint: Option<PathBuf>,
     interrupted: usize,
     /// `None` once it was awaited.
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
@@ -109,7 +110,7 @@ impl Ledger {
         let pulse = Arc::new(Pulse::default());
         let disk = Arc::new(DiskRoom::default());
         let (sender, committed) = watch::channel(0);
-        let copies = Copies::start(CopyPaths { newest: newest_checkpoint, all: checkpoints_to });
+        let copies = Copies::start(CopyPaths { newest: newest_checkpoint.clone(), all: checkpoints_to });
         let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
         let writer = Writer {
             queue: Arc::clone(&queue),
@@ -123,7 +124,8 @@ impl Ledger {
             measured: None,
         };
         let writer = Mutex::new(Some(spawn(writer)));
-        Ok(Self { shared: Arc::new(Shared { queue, pulse, disk, committed, verifier, interrupted, writer }) })
+        let shared = Shared { queue, pulse, disk, committed, verifier, newest_checkpoint, interrupted, writer };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Records the beginning of a call. After an error, nothing was recorded and nothing may be sent.
@@ -192,6 +194,14 @@ impl Ledger {
 
     pub fn verifier(&self) -> &Verifier {
         &self.shared.verifier
+    }
+
+    /// Returns what this gateway knows about the log from outside the database: its own key, and the newest checkpoint in
+    /// the data folder. Read it before the log, because a checkpoint signs only what is already written.
+    pub fn evidence(&self) -> VerifyOptions {
+        let file = self.shared.newest_checkpoint.as_ref();
+        let text = file.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        VerifyOptions { checkpoints: Checkpoint::notes(&text), trusted: vec![self.shared.verifier.clone()] }
     }
 
     /// Writes and signs everything that was accepted, and accepts nothing more. After an error, some of it is not

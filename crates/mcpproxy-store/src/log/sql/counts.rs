@@ -1,9 +1,12 @@
 //! Queries for hourly counts, and for running calls, which are not counted yet.
 
+use mcpproxy_core::{Untrusted, Variant};
+
 use super::queries::{int, text};
-use crate::log::tally::{Counted, NO_STEP};
+use crate::log::hourly::{HourlyCount, RefusalCount};
+use crate::log::tally::{Counted, HOUR_MS, NO_STEP};
 use crate::record::id::Key;
-use crate::sql::{Database, Statement, Value};
+use crate::sql::{Database, Dialect, Statement, Value};
 use crate::{CallMark, Kind, Status, StoreError};
 
 const DOING: &str = "summarize the activity log";
@@ -14,6 +17,19 @@ const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(ser
      WHERE status = 'started' AND status <> 'success' AND key >= $1 AND key <= $2 LIMIT 10000";
 const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
      (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
+const HOURLY: &str = "SELECT hour, intent_type, CAST(sum(count) AS BIGINT) FROM tallies \
+     WHERE hour >= $1 AND hour <= $2 AND kind = 'call' AND mark = '' AND intent_type <> '' \
+     GROUP BY hour, intent_type ORDER BY hour, intent_type";
+/// Reads the newest refusals through the index on kind and key. PostgreSQL uses it only if rows are compared and ordered by
+/// both columns.
+const REFUSALS: [(Dialect, &str); 2] = [
+    (Dialect::Sqlite, "kind = 'refusal' AND key >= $1 AND kind <> 'call' ORDER BY key DESC"),
+    (
+        Dialect::Postgres,
+        "(kind, key) >= ('refusal', $1) AND (kind, key) <= ('refusal', 9223372036854775807) AND kind <> 'call' \
+         ORDER BY kind DESC, key DESC",
+    ),
+];
 
 /// Looks at a bounded number of the newest records, of whatever kind. Hourly counts do not have the agent.
 const BY_AGENT: &str = "SELECT agent, intent_type, CAST(count(*) AS BIGINT) FROM \
@@ -34,6 +50,35 @@ impl Database {
             Ok((word(0)?, word(1)?, int(row, 2)?.unwrap_or(0).unsigned_abs()))
         };
         rows.iter().map(one).collect()
+    }
+
+    /// Calls of the hours from `first` to `last`, by hour and intent.
+    pub(crate) async fn hourly_calls(&self, first: i64, last: i64) -> Result<Vec<HourlyCount>, StoreError> {
+        let mut hours = Vec::new();
+        for row in self.fetch(Statement::new(HOURLY, vec![Value::int(first), Value::int(last)]), DOING).await? {
+            let word = text(&row, 1)?.unwrap_or_default();
+            let intent = Variant::ALL.into_iter().find(|variant| variant.operation() == word);
+            let intent = intent.ok_or_else(|| StoreError::corrupt("a count without a known intent"))?;
+            let from_ms = int(&row, 0)?.unwrap_or(0).saturating_mul(HOUR_MS);
+            hours.push(HourlyCount { from_ms, intent, calls: int(&row, 2)?.unwrap_or(0).unsigned_abs() });
+        }
+        Ok(hours)
+    }
+
+    /// The error codes of at most `limit` refusals, the newest ones, with the most frequent code first.
+    pub(crate) async fn refusal_reasons(&self, since_ms: i64, limit: usize) -> Result<Vec<RefusalCount>, StoreError> {
+        let newest = REFUSALS.iter().find(|(dialect, _)| *dialect == self.dialect()).map_or("", |(_, sql)| sql);
+        let sql = format!(
+            "SELECT coalesce(code, ''), count(*) FROM (SELECT code FROM records WHERE {newest} LIMIT $2) AS newest \
+             GROUP BY coalesce(code, '') ORDER BY count(*) DESC, coalesce(code, '')"
+        );
+        let mut reasons = Vec::new();
+        let values = vec![Value::int(Key::at(since_ms).0), Value::limit(limit)];
+        for row in self.fetch(Statement::new(sql, values), DOING).await? {
+            let code = Untrusted::new(text(&row, 0)?.unwrap_or_default());
+            reasons.push(RefusalCount { code, count: int(&row, 1)?.unwrap_or(0).unsigned_abs() });
+        }
+        Ok(reasons)
     }
 
     /// Counts of the hours from `first` to `last`.

@@ -1,0 +1,225 @@
+//! The settings in force with the source of each value, for the console.
+//!
+//! Values come from [`Settings`] and not from the file: while changes wait for a user, the two differ. The file only tells
+//! where a value is written. So [`parse`](super::parse) keeps the places of all keys in [`Written`].
+//!
+//! Secrets are never shown: a value that may contain one is described instead, such as `set, not shown`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::reference::has_reference;
+use super::{Channel, Durability, Settings, StorageUrl};
+use crate::file::amount::duration_text;
+use crate::file::{Node, NodeValue};
+use crate::mask;
+
+/// Servers have a page of their own.
+const SERVERS: &str = "mcpServers";
+const HIDDEN: &str = "set, not shown";
+
+/// A setting in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectiveSetting {
+    /// The path of the key, such as `approvals.wait`.
+    pub key: &'static str,
+    /// The value for people, without secrets. Empty if there is none.
+    pub value: String,
+    pub source: SettingSource,
+}
+
+/// The source of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingSource {
+    Default,
+    File {
+        line: usize,
+    },
+    /// The file refers to an environment variable.
+    Environment {
+        line: usize,
+        variable: String,
+    },
+    /// The file refers to another file.
+    OtherFile {
+        line: usize,
+        path: String,
+    },
+}
+
+/// The places of the keys in the settings file. Two settings with the same values are equal, wherever they are written.
+#[derive(Clone, Default)]
+pub struct Written {
+    places: BTreeMap<String, Place>,
+}
+
+#[derive(Clone)]
+struct Place {
+    source: SettingSource,
+    /// The value as it is written, for the keys that every server takes over and [`Settings`] does not keep.
+    text: String,
+}
+
+impl PartialEq for Written {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} keys", self.places.len())
+    }
+}
+
+impl Written {
+    /// Finds the keys of a parsed settings file.
+    pub(super) fn of(root: &Node) -> Self {
+        let mut written = Self::default();
+        written.add("", root);
+        written
+    }
+
+    fn add(&mut self, path: &str, node: &Node) {
+        let NodeValue::Object(members) = &node.value else { return };
+        for member in members.iter().filter(|member| !path.is_empty() || member.name != SERVERS) {
+            let path = if path.is_empty() { member.name.clone() } else { format!("{path}.{}", member.name) };
+            let source = source_of(member.position.line, &member.node);
+            let text = member.node.to_json().map(|value| words(&value)).unwrap_or_default();
+            self.add(&path, &member.node);
+            self.places.insert(path, Place { source, text });
+        }
+    }
+
+    fn source(&self, key: &str) -> SettingSource {
+        self.places.get(key).map_or(SettingSource::Default, |place| place.source.clone())
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.places.get(key).map(|place| place.text.clone())
+    }
+}
+
+/// A value with a reference comes from where the reference points.
+fn source_of(line: usize, node: &Node) -> SettingSource {
+    let between = |start: &str| {
+        let text = node.text().filter(|text| has_reference(text))?;
+        text.split_once(start)?.1.split_once('}').map(|(name, _)| name.to_owned())
+    };
+    if let Some(variable) = between("${env:") {
+        return SettingSource::Environment { line, variable };
+    }
+    match between("${file:") {
+        Some(path) => SettingSource::OtherFile { line, path },
+        None => SettingSource::File { line },
+    }
+}
+
+fn words(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(values) => values.iter().map(words).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+impl Settings {
+    /// Lists every setting but the servers, with its value in force and its source, in the order of the reference page.
+    pub fn effective(&self) -> Vec<EffectiveSetting> {
+        let setting = |(key, value): (&'static str, String)| {
+            let value = mask(&value, &[]).into_owned();
+            EffectiveSetting { key, value, source: self.written.source(key) }
+        };
+        self.values().into_iter().map(setting).collect()
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        let (intent, contracts, trust) = (&self.intent, &self.contracts, &self.trust);
+        let mut values = vec![
+            ("listen", self.listen.to_string()),
+            ("tls_terminated_by_proxy", self.tls_terminated_by_proxy.to_string()),
+            ("allowed_hosts", self.allowed_hosts.join(", ")),
+            ("allowed_origins", self.allowed_origins.join(", ")),
+            ("allow_anonymous_loopback", self.allow_anonymous_loopback.to_string()),
+            ("direct_mode", self.direct_mode.to_string()),
+            ("shutdown_grace", duration_text(self.shutdown_grace)),
+            ("env_passthrough", self.written.text("env_passthrough").unwrap_or_default()),
+            ("tools_refresh", self.written.text("tools_refresh").unwrap_or_else(|| "60s".to_owned())),
+            ("intent_declaration.strict_server_validation", intent.strict_server_validation.to_string()),
+            ("intent_declaration.two_key", intent.two_key.as_str().to_owned()),
+            ("intent_declaration.unannotated", intent.unannotated.as_str().to_owned()),
+            ("contracts.unclassified", contracts.unclassified.as_str().to_owned()),
+            ("contracts.weakening", contracts.weakening.as_str().to_owned()),
+            ("trust.first_sight", trust.first_sight.as_str().to_owned()),
+            ("trust.changes", trust.changes.as_str().to_owned()),
+        ];
+        values.extend(self.approval_values());
+        values.extend(self.log_values());
+        values
+    }
+
+    fn approval_values(&self) -> [(&'static str, String); 11] {
+        let approvals = &self.approvals;
+        let channel = |channel: Channel| match channel {
+            Channel::Form => "form".to_owned(),
+            Channel::Page => "page".to_owned(),
+        };
+        let webhook = approvals.notify.webhook.as_ref().map(|_| HIDDEN.to_owned()).unwrap_or_default();
+        [
+            ("approvals.wait", duration_text(approvals.wait)),
+            ("approvals.expire", duration_text(approvals.expire)),
+            ("approvals.headless_expire", duration_text(approvals.headless_expire)),
+            ("approvals.public_url", approvals.public_url.clone().unwrap_or_default()),
+            ("approvals.channels.medium", channel(approvals.channels.medium)),
+            ("approvals.channels.high", channel(approvals.channels.high)),
+            ("approvals.channels.critical", channel(Channel::Page)),
+            ("approvals.notify.webhook.url", webhook.clone()),
+            ("approvals.notify.webhook.secret", webhook),
+            // Its arguments may hold a token, as those of a server.
+            (
+                "approvals.notify.command",
+                approvals.notify.command.as_ref().and_then(|words| words.first()).cloned().unwrap_or_default(),
+            ),
+            ("approvals.notify.bell", approvals.notify.bell.to_string()),
+        ]
+    }
+
+    fn log_values(&self) -> [(&'static str, String); 8] {
+        let (activity, retention) = (&self.activity, &self.activity.retention);
+        let durability = match activity.durability {
+            Durability::All => "all",
+            Durability::Writes => "writes",
+        };
+        let age = |age: Option<Duration>| age.map_or_else(forever, duration_text);
+        let size = |bytes: Option<u64>| bytes.map_or_else(forever, size_text);
+        let storage = match &self.storage.url {
+            None => String::new(),
+            Some(StorageUrl::Sqlite(path)) => format!("sqlite:{path}"),
+            Some(StorageUrl::Postgres(_)) => format!("PostgreSQL, URL {HIDDEN}"),
+        };
+        [
+            ("activity.durability", durability.to_owned()),
+            ("activity.checkpoints_to", activity.checkpoints_to.clone().unwrap_or_default()),
+            ("activity.retention.payloads", age(retention.payloads)),
+            ("activity.retention.payload_bytes", size(retention.payload_bytes)),
+            ("activity.retention.records", age(retention.records)),
+            ("storage.url", storage),
+            ("limits.memory", size_text(u64::try_from(self.limits.memory_bytes).unwrap_or(u64::MAX))),
+            ("limits.disk", size(self.limits.disk)),
+        ]
+    }
+}
+
+fn forever() -> String {
+    "forever".to_owned()
+}
+
+/// Writes a size in the largest unit that divides it.
+fn size_text(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
+    }
+}
