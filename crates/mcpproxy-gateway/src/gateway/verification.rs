@@ -117,15 +117,14 @@ impl Gateway {
                 result = verify(&state, &slot) => result.map_err(|error| error.to_string()),
                 () = state.stopping.cancelled() => Err("the gateway stopped".to_owned()),
             };
-            if let Ok(found) = &result {
-                record::note(&state.ledger, found.record(&by)).await;
-            }
-            if let Ok(found) = result.as_ref()
-                && !found.is_intact()
-            {
-                tracing::error!("the activity log is damaged: {}", found.summary());
-            }
+            let found = result.as_ref().ok().map(|found| (found.record(&by), found.is_intact(), found.summary()));
+            // Before the record: a page that hears of the record shows the result.
             *slot.lock() = Verification::Ended { by, ended_ms: record::now_ms(), result: result.map(Arc::new) };
+            let Some((record, is_intact, summary)) = found else { return };
+            record::note(&state.ledger, record).await;
+            if !is_intact {
+                tracing::error!("the activity log is damaged: {summary}");
+            }
         });
         true
     }

@@ -21,9 +21,9 @@ use crate::auth::slow_lane::SlowLane;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// A session without requests ends after this time.
-const IDLE_MS: i64 = 15 * 60_000;
+pub(crate) const IDLE_MS: i64 = 15 * 60_000;
 /// Every session ends after this time.
-const MOST_MS: i64 = 12 * 60 * 60_000;
+pub(crate) const MOST_MS: i64 = 12 * 60 * 60_000;
 
 /// The state that all routes share.
 #[derive(Clone)]

@@ -91,6 +91,10 @@ fn of_page(page: &Page) -> Row {
         "decide" => [401, 403, 403, 403, 303, 303],
         "revoke_grant" => [401, 403, 403, 409, 409, 409],
         "events" => [401, 403, 403, 200, 200, 200],
+        "apply_held" => [401, 403, 403, 403, 303, 303],
+        // Nothing waits.
+        "apply_challenge" => [401, 403, 403, 409, 409, 409],
+        "verify_log" => [401, 403, 403, 303, 303, 303],
         new => panic!("say what each credential gets from the page `{new}`"),
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod activity;
 pub(crate) mod agents;
+pub(crate) mod amount;
 pub(crate) mod assets;
 pub(crate) mod confirm;
 pub(crate) mod grant_schema;

@@ -1,34 +1,193 @@
-//! The page `/ui/settings`.
+//! The page `/ui/settings`, and its forms: apply held changes, verify the log.
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
-use http::StatusCode;
-use mcpproxy_store::StoreError;
+use http::{HeaderValue, StatusCode, Uri};
+use mcpproxy_gateway::{Confirmation, Confirmed};
+use mcpproxy_store::{Filter, Kind, StoreError};
 
+use super::account::for_browser;
+use super::events::Topic;
 use super::page::{Page, PageAccess};
+use super::posted::Posted;
 use super::visitor::Visitor;
 use super::{frame, unavailable};
-use crate::auth::identity::AppState;
-use crate::ui::pages::page;
-use crate::ui::pages::settings::Settings;
+use crate::auth::factor::{FactorError, Factors, StepUpResult};
+use crate::auth::identity::{AppState, IDLE_MS, MOST_MS, SignedInUser};
+use crate::auth::presence::PresenceResult;
+use crate::problem::Problem;
+use crate::ui::pages::settings::effective::groups;
+use crate::ui::pages::settings::log::{Storage, VerifyView};
+use crate::ui::pages::settings::reloads::Reloads;
+use crate::ui::pages::settings::{HeldView, Settings, SettingsParts, UserRow};
+use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
 
-pub(super) const PAGES: &[Page] = &[Page {
-    name: "settings",
-    method: Verb::Get,
-    path: "/ui/settings",
-    access: PageAccess::User,
-    decides: false,
-    sent_from: None,
-    is_stream: false,
-    handler: |method| on(method, show),
-}];
+pub(super) const PAGES: &[Page] = &[
+    Page {
+        name: "settings",
+        method: Verb::Get,
+        path: "/ui/settings",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, show),
+    },
+    Page {
+        name: "apply_held",
+        method: Verb::Post,
+        path: "/ui/settings/apply",
+        access: PageAccess::User,
+        decides: true,
+        sent_from: Some("/ui/settings"),
+        is_stream: false,
+        handler: |method| on(method, apply),
+    },
+    Page {
+        name: "apply_challenge",
+        method: Verb::Post,
+        path: "/ui/settings/apply/passkey",
+        access: PageAccess::User,
+        decides: true,
+        sent_from: Some("/ui/settings"),
+        is_stream: false,
+        handler: |method| on(method, challenge),
+    },
+    Page {
+        name: "verify_log",
+        method: Verb::Post,
+        path: "/ui/settings/verify",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: Some("/ui/settings"),
+        is_stream: false,
+        handler: |method| on(method, verify),
+    },
+];
 
-async fn show(State(app): State<AppState>, Visitor(signed): Visitor) -> Response {
-    let shown = async || -> Result<Response, StoreError> {
-        let frame = frame::around(&app, &signed, "settings", "Settings").await?;
-        Ok(page(StatusCode::OK, &Settings { frame }))
+/// Records to read for the history of reloads.
+const RECORDS_MAX: usize = 40;
+/// Seconds until the page reloads itself while a verification runs, with or without JavaScript.
+const REFRESH: HeaderValue = HeaderValue::from_static("2");
+
+/// The result of a form, shown above the page.
+#[derive(Default)]
+struct Said {
+    error: Option<String>,
+    done: Option<&'static str>,
+    asks_password: bool,
+}
+
+async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
+    let done = match uri.query() {
+        Some("done=applied") => Some("The changes are in force."),
+        _ => None,
     };
-    shown().await.unwrap_or_else(|error| unavailable(&error))
+    let said = Said { done, ..Said::default() };
+    render(&app, &signed, StatusCode::OK, said).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+async fn render(app: &AppState, signed: &SignedInUser, status: StatusCode, said: Said) -> Result<Response, StoreError> {
+    let parts = parts(app, signed).await?;
+    // A reload would lose a code that is being typed.
+    let reloads_itself = parts.verify.is_running() && parts.held.is_none();
+    let frame = frame::around(app, signed, "settings", "Settings").await?;
+    let frame = Frame { live: Some(Topic::Calls), asks_password: said.asks_password, ..frame };
+    let mut response = page(status, &Settings::new(frame, parts, said.error, said.done));
+    if reloads_itself && status == StatusCode::OK {
+        response.headers_mut().insert("refresh", REFRESH);
+    }
+    Ok(response)
+}
+
+async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, StoreError> {
+    let (gateway, store, now_ms) = (&app.web.gateway, &app.web.store, app.now_ms());
+    let user = store.find_user(signed.name()).await?;
+    let settings = gateway.settings();
+    let filter = Filter { kind: Some(Kind::Settings), ..Filter::default() };
+    let records = store.list(&filter, None, RECORDS_MAX).await?.records;
+    let (path, error) = (&app.web.facts.settings_path, gateway.reload_error());
+    let last = gateway.last_verification().await?;
+    let chains = (store.chains().await?, app.web.ledger.verifier().chain().to_owned());
+    let accounts = store.list_accounts(now_ms, IDLE_MS, MOST_MS).await?;
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(SettingsParts {
+        held: gateway.held().map(|held| HeldView::new(&held)),
+        factors: user.map(|user| Factors::of(&user)).unwrap_or_default(),
+        reloads: Reloads::new(
+            &path.display().to_string(),
+            error.as_deref(),
+            &gateway.settings_warnings(),
+            &records,
+            now_ms,
+        ),
+        verify: VerifyView::new(&gateway.verification(), last.as_ref(), now_ms),
+        storage: Storage::new(
+            store.size().await?,
+            settings.limits.disk,
+            &app.web.ledger.health(),
+            (&chains.0, &chains.1),
+            now_ms,
+        ),
+        groups: groups(&settings.effective(), &file, &app.web.facts.address),
+        users: accounts.iter().map(|account| UserRow::new(account, signed.name(), now_ms)).collect(),
+    })
+}
+
+/// Verifies the log in the background. If a verification is running already, the page shows that one.
+async fn verify(State(app): State<AppState>, posted: Posted) -> Response {
+    app.web.gateway.verify_log(posted.signed.name());
+    Redirect::to("/ui/settings#verify").into_response()
+}
+
+async fn apply(State(app): State<AppState>, posted: Posted) -> Response {
+    apply_or_fail(&app, &posted).await.unwrap_or_else(|error| unavailable(&error))
+}
+
+async fn apply_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
+    let digest = posted.form.or_empty("digest");
+    // A factor is optional unless the changes require one. But a wrong one is always an error.
+    let fresh = match app.step_up(&posted.signed, posted.factor(), digest).await? {
+        StepUpResult::Verified(fresh) => Some(fresh),
+        StepUpResult::NotVerified(FactorError::Missing) => None,
+        StepUpResult::NotVerified(fault) => return refused(app, posted, StatusCode::FORBIDDEN, fault.message()).await,
+    };
+    let present = match &fresh {
+        Some(fresh) => fresh.present(),
+        None => match app.prove_presence(&posted.signed, posted.presence()).await? {
+            PresenceResult::Present(present) => present,
+            PresenceResult::Absent(absent) => {
+                let said = Said { error: Some(absent.message()), asks_password: true, ..Said::default() };
+                return render(app, &posted.signed, StatusCode::FORBIDDEN, said).await;
+            }
+        },
+    };
+    let (status, error) = match app.web.reloader.apply(Confirmation::new(digest, &present, fresh.as_ref())).await {
+        Confirmed::Applied => return Ok(Redirect::to("/ui/settings?done=applied").into_response()),
+        Confirmed::NothingWaits => (StatusCode::CONFLICT, "No changes wait any more. Nothing was changed.".to_owned()),
+        Confirmed::Changed => {
+            let text = "The files changed after you opened this page. Read the changes again. Nothing was changed.";
+            (StatusCode::CONFLICT, text.to_owned())
+        }
+        Confirmed::StepUpRequired => (StatusCode::FORBIDDEN, FactorError::Missing.message()),
+        Confirmed::Refused(reason) => {
+            (StatusCode::CONFLICT, format!("A file is invalid. Nothing was changed. {reason}"))
+        }
+        Confirmed::Stopping => {
+            (StatusCode::SERVICE_UNAVAILABLE, "The gateway is stopping. Nothing was changed.".to_owned())
+        }
+    };
+    refused(app, posted, status, error).await
+}
+
+async fn refused(app: &AppState, posted: &Posted, status: StatusCode, error: String) -> Result<Response, StoreError> {
+    render(app, &posted.signed, status, Said { error: Some(error), ..Said::default() }).await
+}
+
+/// Creates a passkey challenge for exactly the changes that wait now.
+async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
+    let Some(held) = app.web.gateway.held() else { return Problem::NOTHING_HELD.into_response() };
+    for_browser(app.challenge(&posted.signed, &held.digest).await)
 }

@@ -1,0 +1,123 @@
+//! Tests of the settings page and its forms.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use mcpproxy_core::review::weakening::{Rules, Weaker};
+use mcpproxy_core::settings::{Unclassified, Unresolved, parse};
+use mcpproxy_gateway::{HeldChanges, Verification, VerifiedLog};
+use tokio::time::timeout;
+
+use super::people::{Person, code_at};
+use super::{Fixture, PATIENCE, refusal, text};
+
+async fn page(fixture: &Fixture, person: &Person) -> String {
+    let response = fixture.send(Method::GET, "/ui/settings", &[("cookie", &person.cookie)]).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    text(response).await
+}
+
+/// A setting that was stricter.
+fn held() -> HeldChanges {
+    let mut old = Rules::default();
+    old.settings.unclassified = Unclassified::Deny;
+    HeldChanges { digest: "9f86d081".to_owned(), weaker: Weaker::between(&old, &Rules::default(), &[]) }
+}
+
+#[tokio::test]
+async fn settings_are_shown_with_their_source() {
+    let file = "{\n \"listen\": \"127.0.0.1:8080\",\n \"approvals\": {\"notify\": {\"webhook\": {\"url\": \
+                \"https://hooks.example.com/hidden-key\",\n \"secret\": \"${env:HOOK}\"}}}}";
+    let settings = parse(file, &Unresolved).unwrap();
+    let fixture = Fixture::with(settings).await;
+    let anna = fixture.person("anna", "no hash").await;
+    let html = page(&fixture, &anna).await;
+    for part in ["mcp_config.json:2", "environment variable HOOK (mcp_config.json:4)", "set, not shown", "SQLite"] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    assert!(!html.contains("hidden-key"), "{html}");
+    assert!(html.contains("anna") && html.contains("on, can approve"), "{html}");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_reload_is_shown_with_its_lines() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    fixture.gateway.reload_failed("/data/mcp_config.json:3:1: unknown key `<b>`".to_owned());
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains("The last reload failed"), "{html}");
+    assert!(html.contains("/data/mcp_config.json:3:1: unknown key `&lt;b&gt;`"), "{html}");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn held_changes_need_presence_and_their_factor() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    assert!(!page(&fixture, &anna).await.contains("/ui/settings/apply"));
+    fixture.gateway.hold(Some(held()));
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains("1 change waits for you") && html.contains("contracts.unclassified"), "{html}");
+    assert!(html.contains("value=\"9f86d081\"") && html.contains("name=\"totp\""), "{html}");
+    let status = async |fields: &str| {
+        fixture.post_plainly(&anna, "/ui/settings/apply", &format!("digest=9f86d081&{fields}")).await.status()
+    };
+    assert_eq!(status("").await, StatusCode::FORBIDDEN, "a cookie is not enough");
+    assert_eq!(status("totp=000000").await, StatusCode::FORBIDDEN);
+    assert_eq!(status(&format!("totp={}", code_at(0))).await, StatusCode::SEE_OTHER);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn the_log_is_verified_in_the_background() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    fixture.note(refusal(1)).await;
+    assert!(page(&fixture, &anna).await.contains("not verified here yet"));
+    assert_eq!(fixture.post(&anna, "/ui/settings/verify", "").await.status(), StatusCode::SEE_OTHER);
+    assert!(verified(&fixture).await.is_intact());
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains("The log is intact.") && html.contains("by anna"), "{html}");
+    let codes = fixture.codes().await;
+    assert!(codes.iter().any(|code| code == mcpproxy_gateway::LOG_VERIFIED), "{codes:?}");
+    let last = fixture.gateway.last_verification().await.unwrap().unwrap();
+    assert!(last.metadata.for_json().contains("anna"), "{last:?}");
+    fixture.stop().await;
+}
+
+/// A changed record is found, and both pages say so.
+#[tokio::test]
+async fn damage_is_shown() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    let id = fixture.note(refusal(1)).await;
+    let path = format!("sqlite:{}", fixture.folder.path().join("mcpproxy.db").display());
+    let pool = sqlx::SqlitePool::connect(&path).await.unwrap();
+    sqlx::query("UPDATE records SET tool = 'list_users' WHERE tool = 'delete_user'").execute(&pool).await.unwrap();
+    pool.close().await;
+    assert!(fixture.gateway.verify_log("anna"));
+    let found = verified(&fixture).await;
+    assert!(!found.is_intact() && found.summary().contains(&id.to_string()), "{}", found.summary());
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains("The log is damaged."), "{html}");
+    let overview = text(fixture.send(Method::GET, "/ui/", &[("cookie", &anna.cookie)]).await).await;
+    assert!(overview.contains("The last verification found damage"), "{overview}");
+    fixture.stop().await;
+}
+
+/// Waits for the record of the verification, which is written after its end.
+async fn verified(fixture: &Fixture) -> Arc<VerifiedLog> {
+    let mut commits = fixture.ledger.committed();
+    loop {
+        commits.mark_unchanged();
+        if fixture.gateway.last_verification().await.unwrap().is_some() {
+            break;
+        }
+        timeout(PATIENCE, commits.changed()).await.unwrap().unwrap();
+    }
+    match fixture.gateway.verification() {
+        Verification::Ended { result, .. } => result.unwrap(),
+        other => panic!("{other:?}"),
+    }
+}

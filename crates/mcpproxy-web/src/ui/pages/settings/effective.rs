@@ -1,0 +1,109 @@
+//! The settings in force, in groups, with the source of each value.
+
+use mcpproxy_core::settings::{EffectiveSetting, SettingSource};
+
+use crate::ui::pages::amount::{counted, items, one_line};
+use crate::visible::Visible;
+
+const VALUE_CHARS: usize = 300;
+
+/// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
+const GROUPS: [(&str, &str); 6] = [
+    ("Intent declaration", "intent_declaration."),
+    ("Contracts", "contracts."),
+    ("Quarantine", "trust."),
+    ("Approvals", "approvals."),
+    ("Activity log", "activity."),
+    ("Storage", "storage."),
+];
+const LIMITS: (&str, &str) = ("Limits", "limits.");
+
+#[derive(Debug)]
+pub(crate) struct SettingGroup {
+    pub(crate) name: &'static str,
+    /// Counts the values that are not defaults.
+    pub(crate) summary: String,
+    pub(crate) is_open: bool,
+    pub(crate) rows: Vec<SettingRow>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SettingRow {
+    pub(crate) key: &'static str,
+    pub(crate) value: Visible,
+    pub(crate) is_default: bool,
+    pub(crate) source: Visible,
+    /// Says that the running gateway uses another value.
+    pub(crate) note: Option<String>,
+}
+
+/// Groups the settings. `file` is the name of the settings file, `address` the one that the gateway listens on.
+pub(crate) fn groups(settings: &[EffectiveSetting], file: &str, address: &str) -> Vec<SettingGroup> {
+    let of = |name, start: &str| {
+        let own = settings.iter().filter(|setting| setting.key.starts_with(start));
+        SettingGroup::new(name, own.map(|setting| SettingRow::new(setting, file, address)).collect())
+    };
+    let top = settings.iter().filter(|setting| !setting.key.contains('.'));
+    let gateway = SettingGroup::new("Gateway", top.map(|setting| SettingRow::new(setting, file, address)).collect());
+    let others = GROUPS.into_iter().chain([LIMITS]).map(|(name, start)| of(name, start));
+    [gateway].into_iter().chain(others).collect()
+}
+
+impl SettingGroup {
+    fn new(name: &'static str, rows: Vec<SettingRow>) -> Self {
+        let set = rows.iter().filter(|row| !row.is_default).count();
+        let summary =
+            if set == 0 { "all defaults".to_owned() } else { format!("{} set", counted(items(set), "value")) };
+        Self { name, summary, is_open: set > 0 || rows.iter().any(|row| row.note.is_some()), rows }
+    }
+}
+
+impl SettingRow {
+    fn new(setting: &EffectiveSetting, file: &str, address: &str) -> Self {
+        let source = match &setting.source {
+            SettingSource::Default => "default".to_owned(),
+            SettingSource::File { line } => format!("{file}:{line}"),
+            SettingSource::Environment { line, variable } => format!("environment variable {variable} ({file}:{line})"),
+            SettingSource::OtherFile { line, path } => format!("file {path} ({file}:{line})"),
+        };
+        let differs = setting.key == "listen" && setting.value != address;
+        Self {
+            key: setting.key,
+            value: Visible::of(&one_line(&setting.value, VALUE_CHARS)),
+            is_default: setting.source == SettingSource::Default,
+            source: Visible::of(&source),
+            note: differs.then(|| {
+                format!("The gateway listens on {address} now: from the command line, or until the next restart.")
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_in_one_group() {
+        let all = mcpproxy_core::settings::demo().effective();
+        let groups = groups(&all, "mcp_config.json", "127.0.0.1:8080");
+        assert_eq!(groups.iter().map(|group| group.rows.len()).sum::<usize>(), all.len());
+        assert!(groups.iter().all(|group| !group.is_open && group.summary == "all defaults"), "{groups:?}");
+    }
+
+    #[test]
+    fn sources_are_named() {
+        let variable = "TOKEN<b>".to_owned();
+        let setting = |key, source| EffectiveSetting { key, value: "1".to_owned(), source };
+        let all = [
+            setting("listen", SettingSource::File { line: 3 }),
+            setting("storage.url", SettingSource::Environment { line: 4, variable }),
+        ];
+        let groups = groups(&all, "mcp_config.json", "127.0.0.1:9");
+        let row = |group: &str| groups.iter().find(|found| found.name == group).unwrap().rows.first().unwrap();
+        assert_eq!(row("Gateway").source.to_string(), "mcp_config.json:3");
+        assert!(row("Gateway").note.as_deref().unwrap().contains("127.0.0.1:9"));
+        let source = "environment variable TOKEN&lt;b&gt; (mcp_config.json:4)";
+        assert_eq!(row("Storage").source.to_string(), source);
+    }
+}
