@@ -4,6 +4,7 @@ mod contracts;
 mod counts;
 mod reviews;
 mod servers;
+mod settings;
 mod tool_changes;
 mod tools;
 mod verification;
@@ -229,16 +230,6 @@ impl Gateway {
     /// Forgets cached tokens, so that a token that was just revoked stops working at once.
     pub fn forget_tokens(&self) {
         self.state.tokens.forget();
-    }
-
-    /// Returns the warnings about the active settings.
-    pub fn settings_warnings(&self) -> Vec<String> {
-        self.state.snapshot.load().settings.warnings.iter().map(ToString::to_string).collect()
-    }
-
-    /// Returns the settings in force.
-    pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.state.snapshot.load().settings)
     }
 
     pub fn approvals(&self) -> &Approvals {

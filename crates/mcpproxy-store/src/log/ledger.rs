@@ -29,6 +29,8 @@
 //! (`start.rs`). It refuses to continue a log that lost records or was rewritten, because new records on top would hide
 //! the damage.
 
+mod evidence;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -49,7 +51,7 @@ use super::signature::{SigningKey, Verifier};
 use super::waiting::Waiting;
 use super::writer::Writer;
 use crate::approvals::step::{Conditional, Step, Steps};
-use crate::{Checkpoint, NewRecord, Outcome, RecordId, Store, StoreError, VerifyOptions};
+use crate::{NewRecord, Outcome, RecordId, Store, StoreError};
 
 /// Writes the records of one chain. All clones share one queue and one writer.
 #[derive(Clone)]
@@ -194,14 +196,6 @@ impl Ledger {
 
     pub fn verifier(&self) -> &Verifier {
         &self.shared.verifier
-    }
-
-    /// Returns what this gateway knows about the log from outside the database: its own key, and the newest checkpoint in
-    /// the data folder. Read it before the log, because a checkpoint signs only what is already written.
-    pub fn evidence(&self) -> VerifyOptions {
-        let file = self.shared.newest_checkpoint.as_ref();
-        let text = file.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-        VerifyOptions { checkpoints: Checkpoint::notes(&text), trusted: vec![self.shared.verifier.clone()] }
     }
 
     /// Writes and signs everything that was accepted, and accepts nothing more. After an error, some of it is not

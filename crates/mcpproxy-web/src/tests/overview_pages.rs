@@ -51,10 +51,10 @@ async fn waiting_calls_come_first() {
 async fn calls_and_refusals_are_shown() {
     let fixture = Fixture::new().await;
     let anna = fixture.person("anna", "no hash").await;
-    fixture.call(call(0, Variant::Read), "1").await;
-    fixture.call(call(0, Variant::Destructive), "1").await;
     fixture.call(call(50, Variant::Write), "1").await;
     fixture.note(refusal(1)).await;
+    fixture.call(call(0, Variant::Read), "1").await;
+    fixture.call(call(0, Variant::Destructive), "1").await;
     let day = page(&fixture, &anna, "/ui/").await;
     let sentence = "2 calls in the last 24 hours: 1 read, 0 write, 1 destructive.";
     for part in [sentence, "<svg class=\"chart", "fill-destructive", "SERVER_MISMATCH", "/ui/tools/demo/delete_user"] {

@@ -6,6 +6,7 @@ use http::{Method, StatusCode};
 use mcpproxy_core::review::weakening::{Rules, Weaker};
 use mcpproxy_core::settings::{Unclassified, Unresolved, parse};
 use mcpproxy_gateway::{HeldChanges, Verification, VerifiedLog};
+use sqlx::{Connection as _, SqliteConnection};
 use tokio::time::timeout;
 
 use super::people::{Person, code_at};
@@ -93,9 +94,9 @@ async fn damage_is_shown() {
     let anna = fixture.person("anna", "no hash").await;
     let id = fixture.note(refusal(1)).await;
     let path = format!("sqlite:{}", fixture.folder.path().join("mcpproxy.db").display());
-    let pool = sqlx::SqlitePool::connect(&path).await.unwrap();
-    sqlx::query("UPDATE records SET tool = 'list_users' WHERE tool = 'delete_user'").execute(&pool).await.unwrap();
-    pool.close().await;
+    let mut behind = SqliteConnection::connect(&path).await.unwrap();
+    sqlx::query("UPDATE records SET tool = 'list_users'").execute(&mut behind).await.unwrap();
+    behind.close().await.unwrap();
     assert!(fixture.gateway.verify_log("anna"));
     let found = verified(&fixture).await;
     assert!(!found.is_intact() && found.summary().contains(&id.to_string()), "{}", found.summary());

@@ -96,7 +96,7 @@ fn of_reload_error(error: &str) -> Attention {
     let entry = Attention::new("bad", "Settings not loaded. The previous settings remain active").quotes(first);
     let entry = match lines.count() {
         0 => entry,
-        more => entry.says(&format!("{} more.", counted(items(more), "mistake"))),
+        more => entry.says(&format!("And {}.", counted(items(more), "more mistake"))),
     };
     entry.fixed_at("/ui/settings#reloads", "See all mistakes")
 }

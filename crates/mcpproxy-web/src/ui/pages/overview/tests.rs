@@ -87,7 +87,7 @@ fn each_trouble_has_a_way_to_fix_it() {
     ];
     assert_eq!(links, expected);
     let shown = format!("{:?}", Attention::all(&facts));
-    assert!(shown.contains("1 mistake more.") && !shown.contains("<script>"), "{shown}");
+    assert!(shown.contains("And 1 more mistake.") && !shown.contains("<script>"), "{shown}");
 }
 
 #[test]

@@ -1,0 +1,14 @@
+//! What a gateway knows about its log from outside the database.
+
+use super::Ledger;
+use crate::{Checkpoint, VerifyOptions};
+
+impl Ledger {
+    /// Returns the gateway's own key, and the newest checkpoint in the data folder. Read it before the log, because a
+    /// checkpoint signs only what is already written.
+    pub fn evidence(&self) -> VerifyOptions {
+        let file = self.shared.newest_checkpoint.as_ref();
+        let text = file.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        VerifyOptions { checkpoints: Checkpoint::notes(&text), trusted: vec![self.shared.verifier.clone()] }
+    }
+}

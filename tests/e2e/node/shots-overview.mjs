@@ -1,0 +1,131 @@
+// Chromium as a person uses it: `{"id", "person", "do", …}` in a line, `{"id", "result"}` or `{"id", "error"}` back.
+//
+// Each person has a fresh profile of their own. The browser is the only argument; everything ends with the input.
+import { createInterface } from 'node:readline';
+import { chromium } from 'playwright-core';
+
+const SECONDS = 1000;
+const PATIENCE = 15 * SECONDS;
+const FLAGS = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update',
+  '--disable-sync'
+];
+
+const browser = await chromium.launch({ executablePath: process.argv[2], args: FLAGS });
+const persons = new Map();
+
+const actions = {
+  // A window on a fresh profile.
+  async meet({ person, javascript = true, phone = false }) {
+    const viewport = phone ? { width: 360, height: 740 } : { width: 1100, height: 900 };
+    const device = { viewport, hasTouch: phone, isMobile: phone };
+    const context = await browser.newContext({ javaScriptEnabled: javascript, ...device });
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    const said = [];
+    page.on('console', message => { if (message.type() === 'error') said.push(message.text()); });
+    page.on('pageerror', error => said.push(error.message));
+    page.on('dialog', dialog => { said.push(`dialog: ${dialog.message()}`); return dialog.dismiss(); });
+    persons.set(person, { context, page, said });
+  },
+  async leave({ person }) {
+    await persons.get(person)?.context.close();
+    persons.delete(person);
+  },
+  async open({ page, url }) {
+    const answer = await page.goto(url);
+    return answer?.status() ?? null;
+  },
+  async look({ page, said }) {
+    const text = await page.locator('body').innerText();
+    return { url: page.url(), title: await page.title(), text, complaints: said };
+  },
+  async html({ page }) {
+    return page.content();
+  },
+  async fill({ page, field, value, region }) {
+    await part(page, region).locator(`[name="${field}"]`).locator('visible=true').first().fill(value);
+  },
+  // Buttons of plain forms lead to another page, or to the same one anew. Others name what is seen afterwards.
+  async press({ page, button, then, region }) {
+    const named = part(page, region).getByRole('button', { name: new RegExp(button, 'i') });
+    const one = named.locator('visible=true').first();
+    if (then) {
+      await one.click();
+      await seen(page, then);
+    } else {
+      await Promise.all([page.waitForEvent('framenavigated', frame => frame === page.mainFrame()), one.click()]);
+    }
+    await page.waitForLoadState('load');
+  },
+  async unfold({ page, summary }) {
+    await page.locator('summary', { hasText: new RegExp(summary, 'i') }).locator('visible=true').first().click();
+  },
+  async follow({ page, link }) {
+    await page.getByRole('link', { name: new RegExp(link, 'i') }).locator('visible=true').first().click();
+    await page.waitForLoadState('load');
+  },
+  async key({ page, key }) {
+    await page.keyboard.press(key);
+  },
+  // For pages that change by themselves: nothing is loaded again.
+  async sees({ page, text, within = PATIENCE }) {
+    await seen(page, text, within);
+  },
+  async evaluate({ page, script }) {
+    return page.evaluate(script);
+  },
+  async buttons({ page }) {
+    return page.getByRole('button').locator('visible=true').evaluateAll(all => all.map(one => ({
+      name: (one.innerText || one.value || '').trim(), width: one.offsetWidth, height: one.offsetHeight
+    })));
+  },
+  async screenshot({ page, path }) {
+    await page.screenshot({ path, fullPage: true });
+  },
+  async media({ page, scheme, width }) { await page.emulateMedia({ colorScheme: scheme }); if (width) await page.setViewportSize({ width, height: 844 }); },
+  async cookies({ context }) {
+    return context.cookies();
+  },
+  // A passkey in the device itself, whose owner always agrees.
+  async authenticator({ person }) {
+    const known = persons.get(person);
+    const cdp = await known.context.newCDPSession(known.page);
+    await cdp.send('WebAuthn.enable');
+    const options = {
+      protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true,
+      isUserVerified: true, automaticPresenceSimulation: true
+    };
+    const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', { options });
+    known.passkeys = async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials;
+  },
+  async passkeys({ person }) {
+    const all = await persons.get(person).passkeys();
+    return all.map(one => ({ id: one.credentialId, rp: one.rpId, count: one.signCount }));
+  }
+};
+
+// A part of the page by its heading, or all of it.
+const part = (page, region) => (region ? page.getByRole('region', { name: new RegExp(region, 'i') }) : page);
+
+const seen = (page, text, timeout = PATIENCE) =>
+  page.locator('body', { hasText: new RegExp(text, 'i') }).waitFor({ timeout });
+
+async function act(line) {
+  const { id, ...asked } = JSON.parse(line);
+  try {
+    const known = persons.get(asked.person);
+    if (!known && asked.do !== 'meet') throw new Error(`nobody is called ${asked.person}`);
+    const result = await actions[asked.do]({ ...asked, page: known?.page, context: known?.context, said: known?.said });
+    return { id, result: result ?? null };
+  } catch (error) {
+    return { id, error: error.message };
+  }
+}
+
+console.log(JSON.stringify({ id: 0, result: browser.version() }));
+for await (const line of createInterface({ input: process.stdin })) {
+  // Persons act side by side; one person does one thing after the other, because Python waits for each answer.
+  act(line).then(answer => console.log(JSON.stringify(answer)));
+}
+await browser.close();
