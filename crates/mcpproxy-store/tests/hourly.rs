@@ -22,7 +22,8 @@ on_both!(
 
 async fn calls_are_counted_by_hour_and_intent(place: &Place) {
     let (store, ledger) = place.open().await;
-    let hours = [(0, Variant::Read), (0, Variant::Read), (0, Variant::Destructive), (2, Variant::Write), (25, Variant::Read)];
+    let hours =
+        [(0, Variant::Read), (0, Variant::Read), (0, Variant::Destructive), (2, Variant::Write), (25, Variant::Read)];
     for (n, (hour, intent)) in (0..).zip(hours) {
         let record = NewRecord { time_ms: BEGIN_MS + hour * HOUR_MS + 7, intent_type: Some(intent), ..call(n) };
         let open = ledger.open(record, WaitFor::Disk).await.unwrap();

@@ -136,8 +136,7 @@ impl Gateway {
 
     /// Returns the record of the last verification from the console, also of an earlier run or another gateway.
     pub async fn last_verification(&self) -> Result<Option<Record>, StoreError> {
-        let filter =
-            Filter { kind: Some(Kind::Settings), text: Some(LOG_VERIFIED.to_owned()), ..Filter::default() };
+        let filter = Filter { kind: Some(Kind::Settings), text: Some(LOG_VERIFIED.to_owned()), ..Filter::default() };
         let found = self.state.store.list(&filter, None, SEARCHED_MAX).await?;
         // The text may also be part of a message.
         let is_one = |record: &Record| record.code.as_ref().is_some_and(|code| code.for_json() == LOG_VERIFIED);
@@ -155,4 +154,37 @@ async fn verify(state: &SharedState, slot: &VerificationSlot) -> Result<Verified
         chains => chains?,
     };
     Ok(VerifiedLog { chains, database_damage })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_verification_runs_at_a_time() {
+        let slot = VerificationSlot::default();
+        slot.advance(Progress { done: 1, total: 2 });
+        assert!(matches!(*slot.lock(), Verification::None));
+        assert!(slot.begin("anna"));
+        assert!(!slot.begin("bob"));
+        slot.advance(Progress { done: 1, total: 2 });
+        assert!(
+            matches!(&*slot.lock(), Verification::Running { by, progress, .. } if by == "anna" && progress.done == 1)
+        );
+        *slot.lock() = Verification::Ended { by: "anna".to_owned(), ended_ms: 0, result: Err(String::new()) };
+        assert!(slot.begin("bob"));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let log = |damage: &[&str]| VerifiedLog {
+            chains: Vec::new(),
+            database_damage: damage.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let (intact, damaged) = (log(&[]), log(&["row 7 missing from index records_tool"]));
+        assert!(intact.is_intact() && !damaged.is_intact());
+        assert_eq!(intact.summary(), "intact: 0 lines in 0 chains");
+        assert_eq!(damaged.summary(), "the database file is damaged: row 7 missing from index records_tool");
+        assert_eq!((intact.record("a").status, damaged.record("a").status), (Status::Success, Status::Error));
+    }
 }

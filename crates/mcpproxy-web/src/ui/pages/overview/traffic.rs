@@ -57,8 +57,7 @@ impl Traffic {
     ) -> Self {
         let failed: u64 = summary.by_intent.iter().map(|group| group.errors).sum();
         let calls: u64 = hours.iter().map(|hour| hour.calls).sum();
-        let refused =
-            if refusals.is_cut { format!("{}+", grouped(refusals.read - 1)) } else { grouped(refusals.read) };
+        let refused = if refusals.is_cut { format!("{}+", grouped(refusals.read - 1)) } else { grouped(refusals.read) };
         let slow = duration_or_dash(summary.duration.p95_us);
         Self {
             chart: Chart::new(hours, period, now_ms),
