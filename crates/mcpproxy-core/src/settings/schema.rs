@@ -161,7 +161,7 @@ fn contracts() -> Value {
             "weakening": {
                 "enum": words(keys::WEAKENING),
                 "default": "confirm",
-                "description": "The handling of a reload that removes or weakens a contract or policy: `confirm` keeps the stricter one until a user runs `mcpproxy config apply` or the gateway restarts, `apply` takes the new one at once. Use `apply` only if your deployment replaces all files atomically, and agents cannot write them."
+                "description": "The handling of a reload that removes or weakens a contract, a policy, or one of the settings `contracts`, `intent_declaration`, `approvals.channels` and `trust` (with `first_sight` of a server): `confirm` keeps the stricter one until a user runs `mcpproxy config apply` or the gateway restarts, `apply` takes the new one at once. Use `apply` only if your deployment replaces all files atomically, and agents cannot write them."
             }
         }
     })
