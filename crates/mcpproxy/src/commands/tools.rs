@@ -103,17 +103,23 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         }
         ToolsCommand::List { server } => {
             let rest = Rest::connect(home)?;
-            let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server)])).await?;
-            format.print(&answer, || list(&answer))?;
+            let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server.clone())])).await?;
+            let waiting = waiting(home, &rest, &answer, server.as_deref()).await;
+            format.print(&answer, || list(&answer, &waiting))?;
             state::warn(home, &rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
             let rest = Rest::connect(home)?;
             let explain = explain.then(|| "true".to_owned());
-            let pairs =
-                [("q", Some(query)), ("limit", Some(limit.to_string())), ("server", server), ("explain", explain)];
+            let pairs = [
+                ("q", Some(query)),
+                ("limit", Some(limit.to_string())),
+                ("server", server.clone()),
+                ("explain", explain),
+            ];
             let answer = rest.ask(Method::GET, &path("/api/v1/tools/search", &pairs)).await?;
-            format.print(&answer, || search::found(&answer))?;
+            let waiting = waiting(home, &rest, &answer, server.as_deref()).await;
+            format.print(&answer, || search::found(&answer, &waiting))?;
         }
         ToolsCommand::Show { name } => {
             let path = format!("/api/v1/tools/{}/{}", name.server(), name.tool());
@@ -135,8 +141,22 @@ fn path(path: &str, pairs: &[(&str, Option<String>)]) -> String {
     format!("{path}?{}", query.finish())
 }
 
-fn list(answer: &Value) -> String {
+/// If an answer has no tools, returns a line for each server whose definitions wait for a review.
+async fn waiting(home: &Home, rest: &Rest, answer: &Value, server: Option<&str>) -> String {
+    if !members(answer, "tools").is_empty() {
+        return String::new();
+    }
+    // The answer itself is printed. Servers that cannot be read are no reason to fail.
+    let servers = rest.ask(Method::GET, "/api/v1/servers").await.unwrap_or_default();
+    let asked = members(&servers, "servers").iter().filter(|one| server.is_none_or(|name| member(one, "name") == name));
+    asked.filter_map(|one| Some(format!("{}\n", state::waiting(home, one)?))).collect()
+}
+
+fn list(answer: &Value, waiting: &str) -> String {
     let tools = members(answer, "tools");
+    if tools.is_empty() && !waiting.is_empty() {
+        return format!("No tool is accepted yet.\n{waiting}");
+    }
     if tools.is_empty() {
         return "No tools yet. See the state of the servers with `mcpproxy servers list`.\n".to_owned();
     }

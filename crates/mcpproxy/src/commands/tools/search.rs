@@ -15,12 +15,13 @@ const LEGEND: &str = "Score: 0 to 1. Words: share of the query that the tool's o
     of meaning, 0 to 1. Sum: the features that make up the score. Share: weight of a word; rare words weigh more.";
 const NEXT: &str = "List all tools with `mcpproxy tools list` and all servers with `mcpproxy servers list`.";
 
-pub(super) fn found(answer: &Value) -> String {
+/// Formats an answer. `waiting` has a line for each server whose definitions wait for a review.
+pub(super) fn found(answer: &Value, waiting: &str) -> String {
     let tools = members(answer, "tools");
     let note = answer.get("note").and_then(Value::as_str).map(line);
     if tools.is_empty() {
         let note = note.unwrap_or_else(|| "No tool matches.".to_owned());
-        return wrapped(&format!("{note} {NEXT}"), 0);
+        return wrapped(&format!("{note} {NEXT}"), 0) + waiting;
     }
     let rows = tools.iter().map(|tool| {
         let mut row = row(tool);
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn a_search_shows_scores() {
         assert_eq!(
-            found(&answer(&Value::Null)),
+            found(&answer(&Value::Null), ""),
             "TOOL              SCORE  CALL WITH              RISK  NEEDS         DESCRIPTION\n\
              demo:delete_user  0.82   call_tool_destructive  high  confirmation  Removes a user.\n"
         );
@@ -148,7 +149,7 @@ mod tests {
             {"word": "user", "weight": 0.305, "places": [place("name", Value::Null), place("description", Value::Null)]},
             {"word": "now\u{1b}[2J", "weight": 0.1, "places": []},
         ]});
-        let text = found(&answer(&why));
+        let text = found(&answer(&why), "");
         let (_, reasons) = text.split_once("\n\n").unwrap();
         assert_eq!(
             reasons,
@@ -170,7 +171,7 @@ mod tests {
         assert!(reasons.lines().all(|line| line.chars().count() <= 80));
         let mut named = why;
         named["named"] = json!(true);
-        let text = found(&answer(&named));
+        let text = found(&answer(&named), "");
         assert!(text.contains("\n  score 0.82, because the query is its name   words 0.75   meaning 0.10\n"), "{text}");
         assert!(text.lines().skip(2).all(|line| line.chars().count() <= 80));
     }
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn guesses_come_with_a_note() {
         let tool = json!({"name": "mail:send", "score": 0.07, "call_with": "call_tool_write", "needs": []});
-        let text = found(&json!({"tools": [tool], "note": "These are guesses: the best score is 0.07."}));
+        let text = found(&json!({"tools": [tool], "note": "These are guesses: the best score is 0.07."}), "");
         assert!(
             text.contains("mail:send") && text.ends_with("\n\nThese are guesses: the best score is 0.07.\n"),
             "{text}"
@@ -190,11 +191,11 @@ mod tests {
         let answer = json!({"tools": [], "note": "No tool fits: the best match scores 0.12, below 0.25. No tool here knows \
             the word \"x\u{1b}\". Try other words for what should be done, without names or values."});
         assert_eq!(
-            found(&answer),
+            found(&answer, "fx: 2 definitions wait\n"),
             "No tool fits: the best match scores 0.12, below 0.25. No tool here knows the\n\
              word \"x\\u{1b}\". Try other words for what should be done, without names or\n\
              values. List all tools with `mcpproxy tools list` and all servers with `mcpproxy\n\
-             servers list`.\n"
+             servers list`.\nfx: 2 definitions wait\n"
         );
     }
 }
