@@ -49,7 +49,7 @@ fn judged(pair: &Pair) -> Vec<(DefinitionKey, Judgement)> {
         (definition.key.clone(), Pinned { accepted: Some(accepted), ..Pinned::default() })
     };
     let definitions: HashMap<DefinitionKey, Pinned> = pair.before.iter().map(pinned).collect();
-    let known = Known { is_known: true, definitions };
+    let known = Known { is_known: true, definitions, ..Known::default() };
     let rules = Rules::Settings { first_sight: Welcome::Accept, on_change: OnChange::Review };
     let judgements = judge(&pair.after, &known, &rules, &Neighbours::default());
     pair.after.iter().map(|definition| definition.key.clone()).zip(judgements).collect()

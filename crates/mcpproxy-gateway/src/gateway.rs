@@ -133,7 +133,7 @@ impl Gateway {
         // A changed server is replaced in one step, so that nobody finds it missing.
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
-                self.servers.start(server.clone(), self.state.trust.choices.origin_of(&server.name));
+                self.servers.start(server.clone(), self.state.trust.choices.origin_of(server));
             }
         }
         *self.reload_error_slot() = None;

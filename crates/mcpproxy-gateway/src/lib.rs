@@ -72,5 +72,5 @@ pub use replay::{Period, replay, rules};
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
 pub use tool_lists::ToolLists;
-pub use trust::{Review, ReviewEntry, ReviewError};
+pub use trust::{Rejection, Review, ReviewEntry, ReviewError, ReviewOf};
 pub use upstream::end_orphans;

@@ -17,8 +17,9 @@
 
 mod admission;
 mod notes;
+mod rejected;
 mod review;
 
 pub(crate) use admission::{admit, definitions};
-pub use review::{Review, ReviewEntry, ReviewError};
+pub use review::{Rejection, Review, ReviewEntry, ReviewError, ReviewOf};
 pub(crate) use review::{decide, review};

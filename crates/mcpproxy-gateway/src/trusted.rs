@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcpproxy_core::ServerName;
+use mcpproxy_core::Digest;
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::settings::{ServerSettings, Settings};
 use mcpproxy_core::trust::{Rules, Welcome};
@@ -40,29 +40,31 @@ impl Trust {
     }
 }
 
-/// Servers that a person announced at a terminal, and that are not in the settings yet.
+/// Servers that a user announced, and that are not in the settings yet. An announcement is for one command or address,
+/// so that nobody can put another program under the announced name.
 #[derive(Default)]
 pub(crate) struct Choices {
-    announced: Mutex<HashMap<ServerName, Instant>>,
+    /// By identity.
+    announced: Mutex<HashMap<String, Instant>>,
 }
 
 /// Announcements that wait for their reload, at most.
 const CHOICES_MAX: usize = 100;
 
 impl Choices {
-    /// Notes that a person is about to add this server.
-    pub(crate) fn announce(&self, name: ServerName) {
+    /// Notes that a user is about to add a server with this identity.
+    pub(crate) fn announce(&self, identity: Digest) {
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         announced.retain(|_, at| at.elapsed() < CHOICE_LASTS);
         if announced.len() < CHOICES_MAX {
-            announced.insert(name, Instant::now());
+            announced.insert(identity.to_string(), Instant::now());
         }
     }
 
     /// Returns the origin of a server that a reload brings. An announcement counts once.
-    pub(crate) fn origin_of(&self, name: &ServerName) -> Origin {
+    pub(crate) fn origin_of(&self, server: &ServerSettings) -> Origin {
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        match announced.remove(name) {
+        match announced.remove(server.identity.key()) {
             Some(at) if at.elapsed() < CHOICE_LASTS => Origin::Terminal,
             Some(_) | None => Origin::FileChange,
         }
@@ -71,15 +73,27 @@ impl Choices {
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::settings::{Unresolved, parse};
+
     use super::*;
 
+    fn server(command: &str) -> ServerSettings {
+        let text = format!(r#"{{"mcpServers": {{"fx": {{"command": "{command}"}}}}}}"#);
+        parse(&text, &Unresolved).unwrap().servers.remove(0)
+    }
+
+    fn identity(server: &ServerSettings) -> Digest {
+        Digest::parse(server.identity.key()).unwrap()
+    }
+
     #[test]
-    fn an_announcement_counts_once() {
-        let name = ServerName::parse("fx").unwrap();
+    fn an_announcement_counts_once_and_for_one_program() {
+        let (fx, other) = (server("fx"), server("evil"));
         let choices = Choices::default();
-        assert_eq!(choices.origin_of(&name), Origin::FileChange);
-        choices.announce(name.clone());
-        assert_eq!(choices.origin_of(&name), Origin::Terminal);
-        assert_eq!(choices.origin_of(&name), Origin::FileChange);
+        assert_eq!(choices.origin_of(&fx), Origin::FileChange);
+        choices.announce(identity(&fx));
+        assert_eq!(choices.origin_of(&other), Origin::FileChange, "the same name, another program");
+        assert_eq!(choices.origin_of(&fx), Origin::Terminal);
+        assert_eq!(choices.origin_of(&fx), Origin::FileChange);
     }
 }

@@ -7,7 +7,7 @@
 //!                        ▼                                              │
 //! listed ─▶ held ─▶ waiting_pins ── accept ──▶ accepted_pins ── replaced ──▶ past_pins (former)
 //!    │                   └──────── reject ─────────────────────────────────▶ past_pins (rejected)
-//!    └─▶ admitted by a rule ─────────────────▶ accepted_pins
+//!    └─▶ admitted by a rule ─────────────────▶ accepted_pins ◀── a user takes the rejection back
 //! ```
 //!
 //! Rows belong to an *identity*, which is the digest of a server's name and of its command or address. Several gateways
@@ -21,9 +21,13 @@
 //! - **A list does not undo a decision.** A gateway judges a list with what it knew a moment ago. So [`save_listing`]
 //!   looks again: a definition that was accepted meanwhile does not wait again, and one that was rejected meanwhile is
 //!   neither accepted nor does it wait (`plan.rs`).
-//! - **Unreadable is not unknown.** A row that makes no sense fails the whole read. If it counted as absent, a changed
-//!   definition would look new, or a server that is known would get the rule for first sight.
-//! - **An unchanged list costs one read.** `pinned_servers.listing` is the digest of the last list.
+//! - **Unreadable is not unknown.** A definition with a row that makes no sense is *damaged*. If the row counted as
+//!   absent, a changed definition would look new, and a rejected one might be admitted. A damaged definition waits until
+//!   a user decides again, and the decision replaces its rows. If the row does not even say which definition it is, the
+//!   whole read fails. A damaged row in `waiting_pins` holds no decision, so the next list replaces it.
+//! - **A rejection is taken back on purpose only.** Accepting what waits does not accept what another user has rejected
+//!   meanwhile. [`Choice::AcceptRejected`] does, and only while no other version waits.
+//! - **An unchanged list costs one read and one small statement.** `pinned_servers.listing` is the digest of the last list.
 //! - **Everything has a bound** (`bounds.rs`), also against a server that lists ten thousand other definitions each time.
 //!
 //! A row stores the pin, and the formula that the pin was computed with. If the formula is another one than
@@ -56,6 +60,8 @@ pub struct Listing<'a> {
     pub held: Vec<HeldPin<'a>>,
     /// The keys of everything listed, also of what is accepted already.
     pub listed: Vec<&'a DefinitionKey>,
+    /// True if the judgement differs from what is stored. Otherwise, an equal list is only noted as seen.
+    pub has_news: bool,
 }
 
 #[derive(Debug)]
@@ -131,6 +137,18 @@ pub enum PastState {
     Rejected,
 }
 
+/// A version that a user rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedPin {
+    pub key: DefinitionKey,
+    pub pin: Pin,
+    pub json: Arc<str>,
+    pub first_seen_ms: i64,
+    pub rejected_ms: i64,
+    /// The name of the user.
+    pub rejected_by: String,
+}
+
 /// The decision of a user about one definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinDecision {
@@ -143,6 +161,8 @@ pub struct PinDecision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Accept,
+    /// Accepts a version that the user saw as rejected.
+    AcceptRejected,
     Reject,
 }
 

@@ -7,7 +7,7 @@ mod common;
 use common::Place;
 use common::asking::T;
 use common::pins::Said::{Admit, Hold, Same};
-use common::pins::{ID, accepted, anna, changed, decide, decision, list, seen_first, version, waiting};
+use common::pins::{ID, accepted, anna, blob, changed, decide, decision, list, seen_first, version, waiting};
 use mcpproxy_core::trust::{Admitted, Held};
 use mcpproxy_store::{Choice, Decided, PastState};
 
@@ -21,6 +21,8 @@ on_both!(
     a_list_does_not_undo_a_decision,
     lists_and_decisions_at_once_agree,
     the_lock_file_outranks_a_rejection,
+    a_rejection_is_taken_back,
+    a_rejection_is_taken_back_on_purpose_only,
 );
 
 async fn an_accepted_version_replaces_the_other(place: &Place) {
@@ -214,4 +216,63 @@ async fn the_lock_file_outranks_a_rejection(place: &Place) {
     assert_eq!(decide(&store, &user, &send, Choice::Reject).await, Decided::Done);
     list(&store, T, &[Admit(send.clone(), Admitted::Locked)]).await;
     assert_eq!(accepted(&store, &send.key).await, Some(send.pin()));
+}
+
+async fn a_rejection_is_taken_back(place: &Place) {
+    let store = place.store().await;
+    let user = anna(&store).await;
+    let (one, two, new) = (version("send", 1), version("send", 2), version("new", 1));
+    list(&store, T, &[seen_first(&one)]).await;
+    list(&store, T + 10, &[changed(&two), Hold(new.clone(), Held::New)]).await;
+    for definition in [&two, &new] {
+        assert_eq!(decide(&store, &user, definition, Choice::Reject).await, Decided::Done);
+    }
+    let rejected = store.rejected_pins(ID).await.unwrap();
+    let found = rejected.iter().find(|found| found.key == two.key).unwrap();
+    assert_eq!((found.pin, &found.json, found.first_seen_ms), (two.pin(), &two.json, T + 10));
+    assert_eq!((found.rejected_by.as_str(), found.rejected_ms), ("anna", T + 500));
+    assert_eq!(rejected.len(), 2);
+    for definition in [&two, &new] {
+        assert_eq!(decide(&store, &user, definition, Choice::AcceptRejected).await, Decided::Done);
+        assert_eq!(accepted(&store, &definition.key).await, Some(definition.pin()));
+        assert_eq!(decide(&store, &user, definition, Choice::AcceptRejected).await, Decided::Gone, "once");
+    }
+    assert_eq!(store.pins_version().await.unwrap(), 4);
+    assert!(store.rejected_pins(ID).await.unwrap().is_empty());
+    let found = &store.accepted_pins(ID).await.unwrap()[1];
+    assert_eq!((&found.json, found.accepted_by.as_str(), found.is_by_user), (&two.json, "anna", true));
+    let [past] = &store.pin_history(ID, &one.key).await.unwrap()[..] else { panic!("one former version") };
+    assert_eq!((past.pin, past.state), (one.pin(), PastState::Former));
+    // It stays accepted when the server changes it and comes back.
+    list(&store, T + 20, &[changed(&version("send", 3)), Same(new)]).await;
+    assert_eq!(store.known_pins(ID).await.unwrap().definitions[&two.key].rejected, []);
+}
+
+/// Somebody who accepts what waits does not overrule the user who rejected it a moment before.
+async fn a_rejection_is_taken_back_on_purpose_only(place: &Place) {
+    let store = place.store().await;
+    let user = anna(&store).await;
+    let (one, two) = (version("send", 1), version("send", 2));
+    list(&store, T, &[changed(&one)]).await;
+    assert_eq!(decide(&store, &user, &one, Choice::AcceptRejected).await, Decided::Changed, "it waits");
+    assert_eq!(decide(&store, &user, &one, Choice::Reject).await, Decided::Done);
+    assert_eq!(decide(&store, &user, &one, Choice::Accept).await, Decided::Gone);
+    assert_eq!(decide(&store, &user, &two, Choice::AcceptRejected).await, Decided::Gone, "never rejected");
+    // The server lists another version now.
+    list(&store, T, &[changed(&two)]).await;
+    assert_eq!(decide(&store, &user, &one, Choice::AcceptRejected).await, Decided::Changed);
+    list(&store, T, &[Hold(one.clone(), Held::Rejected)]).await;
+    place.sql("UPDATE past_pins SET json = NULL").await;
+    assert_eq!(decide(&store, &user, &one, Choice::AcceptRejected).await, Decided::Gone, "without its text");
+    assert_eq!(accepted(&store, &one.key).await, None);
+    // A pin of another formula is computed again.
+    list(&store, T, &[changed(&two)]).await;
+    assert_eq!(decide(&store, &user, &two, Choice::Reject).await, Decided::Done);
+    place
+        .sql(&format!("UPDATE past_pins SET formula = 0, pin = {} WHERE json IS NOT NULL", blob(place, &[7; 32])))
+        .await;
+    assert_eq!(store.rejected_pins(ID).await.unwrap()[0].pin, two.pin());
+    assert_eq!(decide(&store, &user, &two, Choice::AcceptRejected).await, Decided::Done);
+    assert_eq!(accepted(&store, &two.key).await, Some(two.pin()));
+    assert!(store.rejected_pins(ID).await.unwrap().is_empty());
 }

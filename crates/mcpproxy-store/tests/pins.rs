@@ -7,11 +7,9 @@ mod common;
 use common::Place;
 use common::asking::{MINUTE, T};
 use common::pins::Said::{About, Admit, Hold, Same};
-use common::pins::{
-    ID, Said, accepted, anna, blob, changed, decide, decision, list, seen_first, try_list, version, waiting,
-};
+use common::pins::{ID, accepted, anna, blob, changed, decide, decision, list, seen_first, try_list, version, waiting};
 use mcpproxy_core::trust::{Accepted, Admitted, Definition, DefinitionKind, Held, Pinned};
-use mcpproxy_store::{AcceptedPin, Choice, Decided, PastPin, PastState, PresenceProof, Store, StoreError, WaitingPin};
+use mcpproxy_store::{AcceptedPin, Choice, Decided, PastPin, PastState, Store, StoreError, WaitingPin};
 
 on_both!(
     a_server_is_unknown_until_its_first_list,
@@ -27,8 +25,6 @@ on_both!(
     a_definition_may_be_listed_twice,
     servers_do_not_mix,
     pins_of_another_formula_are_computed_again,
-    a_row_that_makes_no_sense_fails_the_read,
-    a_corrupt_row_keeps_lists_and_decisions_out,
     ten_thousand_definitions_are_stored,
 );
 
@@ -286,63 +282,6 @@ async fn pins_of_another_formula_are_computed_again(place: &Place) {
     let known = store.known_pins(ID).await.unwrap();
     assert_eq!(known.definitions[&other.key], Pinned::default());
     assert_eq!(store.pin_history(ID, &other.key).await.unwrap()[0].json, None);
-}
-
-/// Lists one accepted, one waiting and one rejected definition.
-async fn one_of_each(store: &Store) -> (PresenceProof, Vec<Said>) {
-    let user = anna(store).await;
-    let (read, send, other) = (version("read", 1), version("send", 1), version("other", 1));
-    list(store, T, &[seen_first(&read), changed(&send), changed(&other)]).await;
-    assert_eq!(decide(store, &user, &other, Choice::Reject).await, Decided::Done);
-    (user, vec![Same(read), changed(&send)])
-}
-
-async fn a_row_that_makes_no_sense_fails_the_read(place: &Place) {
-    let store = place.store().await;
-    one_of_each(&store).await;
-    let (short, text, bad) = (blob(place, &[1; 31]), blob(place, b"{\"name\":"), blob(place, b"\"\xff\""));
-    let other = blob(place, b"another name");
-    let cases = [
-        ("accepted_pins", "kind", "'gadget'".to_owned()),
-        ("accepted_pins", "kind", "'prompt'".to_owned()),
-        ("accepted_pins", "name", other.clone()),
-        ("accepted_pins", "pin", short.clone()),
-        ("accepted_pins", "json", text.clone()),
-        ("accepted_pins", "json", bad.clone()),
-        ("waiting_pins", "kind", "'gadget'".to_owned()),
-        ("waiting_pins", "pin", short.clone()),
-        ("past_pins", "kind", "''".to_owned()),
-        ("past_pins", "name", other),
-        ("past_pins", "pin", short),
-    ];
-    for (table, column, value) in cases {
-        place.sql(&format!("CREATE TABLE kept AS SELECT * FROM {table}")).await;
-        place.sql(&format!("UPDATE {table} SET {column} = {value}")).await;
-        let read = store.known_pins(ID).await;
-        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{table}.{column} = {value}: {read:?}");
-        place.sql(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept; DROP TABLE kept")).await;
-        assert!(store.known_pins(ID).await.unwrap().is_known);
-    }
-    for (column, value) in [("reason", "'whim'"), ("json", text.as_str()), ("json", bad.as_str())] {
-        place.sql(&format!("UPDATE waiting_pins SET {column} = {value}")).await;
-        assert!(matches!(store.waiting_pins(ID).await, Err(StoreError::Corrupt { .. })), "{column} = {value}");
-    }
-    place.sql("DELETE FROM pinned_servers").await;
-    let read = store.known_pins(ID).await;
-    assert!(matches!(read, Err(StoreError::Corrupt { .. })), "a known server must not become unknown: {read:?}");
-}
-
-async fn a_corrupt_row_keeps_lists_and_decisions_out(place: &Place) {
-    let store = place.store().await;
-    let (user, mut said) = one_of_each(&store).await;
-    place.sql("UPDATE past_pins SET kind = 'gadget'").await;
-    said.push(changed(&version("more", 1)));
-    assert!(matches!(try_list(&store, T, &said).await, Err(StoreError::Corrupt { .. })));
-    let decided = store.decide_pins(ID, &[decision(&version("send", 1), Choice::Accept)], &user, T).await;
-    assert!(matches!(decided, Err(StoreError::Corrupt { .. })));
-    place.sql("UPDATE past_pins SET kind = 'tool'").await;
-    assert_eq!(store.waiting_pins(ID).await.unwrap().len(), 1, "nothing was stored");
-    assert_eq!(accepted(&store, &version("send", 1).key).await, None);
 }
 
 async fn ten_thousand_definitions_are_stored(place: &Place) {

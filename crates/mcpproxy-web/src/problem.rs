@@ -96,6 +96,9 @@ problems! {
     KEY_CANNOT_APPROVE = FORBIDDEN "permission_denied"
         "the admin key can deny calls, but it cannot approve them"
         hint "sign in as a user: open the approval page, or run `mcpproxy approvals approve ID`";
+    KEY_CANNOT_ANNOUNCE = FORBIDDEN "permission_denied"
+        "the admin key alone cannot accept the tools of a server"
+        hint "sign in as a user, or add the server and review it with `mcpproxy servers review NAME`";
     NOT_ENROLLED = FORBIDDEN "not_enrolled"
         "this user has no second factor yet"
         hint "open /ui/account and add an authenticator app or a passkey";
@@ -195,6 +198,9 @@ problems! {
     HELD_CHANGED = CONFLICT "held_changed"
         "the files changed after you read the changes"
         hint "read the changes again: `held` in GET /api/v1/status, or `mcpproxy config apply`";
+    DEFINITIONS_UNREADABLE = CONFLICT "definitions_unreadable"
+        "a stored definition of this server cannot be read"
+        hint "accept it again with `mcpproxy servers review NAME`, which replaces it; if that fails too, add the server under another name";
     DEFINITIONS_LOCKED = CONFLICT "definitions_locked"
         "the gateway runs with a lock file, so a review cannot accept or reject anything"
         hint "write the lock file again with `mcpproxy lock`, and restart the gateway";

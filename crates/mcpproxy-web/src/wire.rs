@@ -50,7 +50,7 @@ pub(crate) use contract::{Contract, ContractDocs, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
 pub(crate) use replay::{ReplayCalls, TriedFile};
 pub use replay::{Replayed, ReplayedWith};
-pub(crate) use review::{DecideReview, Definitions, LockFile, Review, ReviewResults};
+pub(crate) use review::{AnnounceServer, DecideReview, Definitions, LockFile, Review, ReviewResults};
 pub(crate) use search::FoundTools;
 pub(crate) use server::Server;
 pub use summary::Summary;

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from changing import (
     HIDDEN,
+    SIGN_IN,
     Changing,
     Gateway,
     Reviewer,
@@ -121,13 +123,30 @@ def test_a_server_added_by_a_script_waits(town: Town) -> None:
     is_out_of_reach(town.gateway, server, "count_scripted")
 
 
-def test_a_server_added_at_a_terminal_is_accepted(town: Town) -> None:
+def test_a_server_added_at_a_terminal_is_accepted_if_a_user_signs_in(town: Town, ada: Reviewer) -> None:
     server = town.server("typed", tool("count_typed"), poisoned("count_spirits"))
     command = server.settings()
-    exit_code, heard = typed(town.gateway, ["servers", "add", "typed", "--", command["command"], *command["args"]], [])
+    answers = [(r"\[y/N\] $", "y"), *SIGN_IN]
+    words = ["servers", "add", "typed", "--", command["command"], *command["args"]]
+    exit_code, heard = typed(town.gateway, words, answers)
     assert exit_code == 0, heard
     shows(town.gateway, "typed", "count_typed")
     assert waits(town.gateway, "typed", "count_spirits")["count_spirits"]["reason"] == "suspicious"
+
+
+def test_the_admin_key_cannot_choose_a_server(town: Town, ada: Reviewer) -> None:
+    """An agent with a shell can read the key, and even open a terminal."""
+    server = town.server("sneaked")
+    command = server.settings()
+    key = {"X-API-Key": town.gateway.admin_key}
+    url = f"{town.gateway.base}/api/v1/servers/sneaked/announce"
+    refused = httpx.post(url, json={"identity": "0" * 64}, headers=key, timeout=60)
+    assert refused.status_code == 403, refused.text
+    words = ["servers", "add", "sneaked", "--", command["command"], *command["args"]]
+    exit_code, heard = typed(town.gateway, words, [(r"\[y/N\] $", "n")])
+    assert exit_code == 0, heard
+    waits(town.gateway, "sneaked", "count_sneaked")
+    is_out_of_reach(town.gateway, server, "count_sneaked")
 
 
 def test_an_imported_server_waits(town: Town) -> None:
@@ -155,10 +174,16 @@ def test_a_restart_accepts_nothing(town: Town, ada: Reviewer) -> None:
     other = town.folder / "sleeping-client.json"
     other.write_text(json.dumps({"mcpServers": {"sleeping": sleeping.settings()}}))
     assert gateway.run("import", str(other), "--yes").returncode == 0
+    # Added by a script while no gateway runs.
+    dormant = town.server("dormant")
+    command = dormant.settings()
+    assert gateway.run("servers", "add", "dormant", "--", command["command"], *command["args"]).returncode == 0
     gateway.start()
     assert {name: sorted(waiting(gateway, name)) for name in waited} == waited
     waits(gateway, "sleeping", "count_sleeping")
     shows(gateway, "sleeping")
+    waits(gateway, "dormant", "count_dormant")
+    shows(gateway, "dormant")
     shows(gateway, "late")
     shows(gateway, "arrived", "count_arrived", "count_gone")
     shows(gateway, "typed", "count_typed")

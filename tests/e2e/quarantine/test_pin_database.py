@@ -56,6 +56,15 @@ def test_a_pin_of_another_formula_is_computed_again(stopped: Gateway) -> None:
     assert waiting(stopped, "paper") == {}
 
 
+def test_an_unchanged_list_is_noted_as_seen(stopped: Gateway) -> None:
+    assert sql(stopped.home, "UPDATE pinned_servers SET last_seen_ms = 1") == 1
+    stopped.start()
+    shows(stopped, "paper", "fold_paper")
+    definition = lambda: stopped.admin("/servers/paper/definitions")["definitions"][0]  # noqa: E731
+    until(lambda: definition()["last_seen_ms"] > 1, SECONDS, "it was seen")
+    assert definition()["first_seen_ms"] <= definition()["last_seen_ms"]
+
+
 def test_a_user_accepts_again_what_no_longer_has_its_text(stopped: Gateway) -> None:
     assert sql(stopped.home, DAMAGE["another definition"]) == 1
     stopped.start()
@@ -64,12 +73,51 @@ def test_a_user_accepts_again_what_no_longer_has_its_text(stopped: Gateway) -> N
     shows(stopped, "paper", "fold_paper")
 
 
-def test_a_review_of_unreadable_pins_is_an_error(stopped: Gateway) -> None:
-    """An empty review would say that nothing is wrong."""
-    assert sql(stopped.home, DAMAGE["no text"]) == 1
+@pytest.mark.parametrize("damage", ["a cut pin", "no text", "an unknown kind"])
+def test_a_user_replaces_a_damaged_pin(stopped: Gateway, damage: str) -> None:
+    assert sql(stopped.home, DAMAGE[damage]) == 1
     stopped.start()
+    ada = settle(stopped)
+    entry = waits(stopped, "paper", "fold_paper")["fold_paper"]
+    assert (entry["reason"], entry["old"]) == ("unreadable", None)
+    shown = " ".join(stopped.run("servers", "review", "paper").stdout.split())
+    assert "The stored definition of paper:fold_paper cannot be read" in shown, shown
+    assert ada.decide("paper", accept=[entry]) == ["done"]
+    shows(stopped, "paper", "fold_paper")
+    (accepted,) = stopped.admin("/servers/paper/definitions")["definitions"]
+    assert (accepted["pin"], accepted["accepted_by"]) == (entry["pin"], "ada")
+    stopped.stop()
+    stopped.start()
+    shows(stopped, "paper", "fold_paper")
+    assert waiting(stopped, "paper") == {}
+
+
+def test_a_damaged_pin_holds_nothing_else(tmp_path: Path) -> None:
+    server = Changing(tmp_path, "paper", tool("fold_paper"), tool("cut_paper"))
+    gateway = in_front_of(tmp_path, [server])
+    with gateway:
+        shows(gateway, "paper", "cut_paper", "fold_paper")
+    assert sql(gateway.home, DAMAGE["no text"] + " WHERE name = CAST('fold_paper' AS BLOB)") == 1
+    with gateway:
+        shows(gateway, "paper", "cut_paper")
+        waits(gateway, "paper", "fold_paper")
+        ada = settle(gateway)
+        # Rejected, it is not asked about again.
+        assert ada.decide("paper", reject=waiting(gateway, "paper").values()) == ["done"]
+        waits(gateway, "paper")
+        assert gateway.run("servers", "restart", "paper").returncode == 0
+        shows(gateway, "paper", "cut_paper")
+        waits(gateway, "paper")
+
+
+def test_a_pin_that_nobody_can_name_is_an_error(stopped: Gateway) -> None:
+    """An empty review would say that nothing is wrong."""
+    assert sql(stopped.home, "UPDATE accepted_pins SET key = x'00'") == 1
+    stopped.start()
+    shows(stopped, "paper")
     shown = stopped.run("servers", "review", "paper")
-    assert shown.returncode not in (0, 101) and shown.stderr, shown
+    assert shown.returncode not in (0, 101), shown
+    assert "a stored definition of this server cannot be read" in shown.stderr, shown.stderr
 
 
 def test_pins_that_cannot_be_read_hold_everything(stopped: Gateway) -> None:

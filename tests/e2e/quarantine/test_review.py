@@ -34,7 +34,7 @@ from changing import (
 )
 
 SECONDS = 15
-NAMES = ("accepted", "rejected", "rejected_once", "some", "stale", "guarded", "counted", "typed", "typed_some", "typed_late", "old", "upgraded")
+NAMES = ("accepted", "rejected", "rejected_once", "taken_back", "some", "stale", "guarded", "counted", "typed", "typed_some", "typed_late", "old", "upgraded")
 
 
 class Office:
@@ -98,6 +98,30 @@ def test_what_is_rejected_is_not_asked_again(office: Office) -> None:
     assert gateway.run("servers", "restart", "rejected").returncode == 0
     waits(gateway, "rejected", "unrelated_rejected")
     is_out_of_reach(gateway, server, "file_rejected")
+
+
+def test_a_rejection_is_taken_back(office: Office) -> None:
+    gateway, server, ada = office.gateway, office.servers["taken_back"], office.ada
+    entry = office.change("taken_back")["file_taken_back"]
+    assert ada.decide("taken_back", reject=[entry]) == ["done"]
+    waits(gateway, "taken_back")
+    shown_again = gateway.admin("/servers/taken_back/review?rejected=true")
+    (again,) = shown_again["entries"]
+    assert (again["reason"], again["rejected_by"], again["pin"]) == ("rejected", "ada", entry["pin"])
+    assert (again["old"], again["new"]) == (entry["old"], entry["new"]) and again["changes"] == entry["changes"]
+    # Somebody who still sees it as waiting does not take the rejection back by accident.
+    assert ada.decide("taken_back", accept=[entry]) == ["gone"]
+    is_out_of_reach(gateway, server, "file_taken_back")
+    words = ["servers", "review", "taken_back", "--accept", "file_taken_back"]
+    exit_code, heard = typed(gateway, words, SIGN_IN)
+    assert exit_code == 0 and "rejected by ada" in heard.lower() and "accepted 1" in heard, heard
+    shows(gateway, "taken_back", "file_taken_back")
+    assert gateway.admin("/servers/taken_back/review?rejected=true")["entries"] == []
+    # The server changes it, and comes back to what was accepted.
+    server.offer(tool("file_taken_back", "Keeps files of three offices."))
+    waits(gateway, "taken_back", "file_taken_back")
+    server.offer(second("taken_back"))
+    shows(gateway, "taken_back", "file_taken_back")
 
 
 def test_another_version_than_the_rejected_one_is_asked(office: Office) -> None:

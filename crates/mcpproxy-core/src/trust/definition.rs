@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Pin;
+use crate::Digest;
 use crate::json::{member, quote, string_value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +39,13 @@ pub struct DefinitionKey {
     pub kind: DefinitionKind,
     /// The server's own name for it. A template has its address pattern here, and the instructions have nothing.
     pub name: Arc<str>,
+}
+
+impl DefinitionKey {
+    /// Digest of kind and name, under which the store keeps its rows. A name may be longer than an index allows.
+    pub fn digest(&self) -> Digest {
+        Digest::of(format!("{}\n{}", self.kind.as_str(), self.name).as_bytes())
+    }
 }
 
 /// The name of a prompt or template is any text of the server, so it is quoted for terminals by those who print it.

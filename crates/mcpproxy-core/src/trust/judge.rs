@@ -1,12 +1,13 @@
 //! Compares what a server lists with what users have accepted.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::change::{self, Candidates, Change};
 use super::scan::{Finding, Neighbours, Severity, scan, scan_text};
 use super::{Definition, DefinitionKey, DefinitionKind, Pin};
+use crate::Digest;
 use crate::json::string_value;
 
 /// The stored definitions of one server, under its identity.
@@ -16,6 +17,9 @@ pub struct Known {
     /// everything that comes later is a change.
     pub is_known: bool,
     pub definitions: HashMap<DefinitionKey, Pinned>,
+    /// Digests of the keys whose stored version cannot be read. Such a definition is held until a user accepts it again,
+    /// because nobody knows whether it was accepted or rejected.
+    pub damaged: HashSet<Digest>,
 }
 
 /// The stored versions of one definition.
@@ -145,7 +149,7 @@ pub enum Held {
     Rejected,
     /// The lock file does not name it, or names another version.
     NotLocked,
-    /// The stored pins could not be read.
+    /// Its stored pins could not be read.
     Unreadable,
 }
 
@@ -206,7 +210,8 @@ pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &N
 fn is_unreviewed(known: &Known, rules: &Rules) -> bool {
     let must_be_reviewed = matches!(rules, Rules::Settings { first_sight: Welcome::Review, .. });
     let definitions = &known.definitions;
-    (must_be_reviewed || !definitions.is_empty()) && definitions.values().all(|pinned| pinned.accepted.is_none())
+    let has_accepted = !known.damaged.is_empty() || definitions.values().any(|pinned| pinned.accepted.is_some());
+    (must_be_reviewed || !definitions.is_empty()) && !has_accepted
 }
 
 /// New definitions that are compared with all accepted ones. A server that renames ten thousand tools would take long.
@@ -227,6 +232,9 @@ impl<'a> Judge<'a> {
     fn one(&self, definition: &Definition) -> Judgement {
         if let Rules::Locked(lock) = self.rules {
             return self.by_lock(definition, lock.as_deref());
+        }
+        if self.is_damaged(definition) {
+            return Judgement { findings: self.findings(definition), ..Judgement::unreadable() };
         }
         let pinned = self.known.definitions.get(&definition.key);
         let accepted = pinned.and_then(|pinned| pinned.accepted.as_ref());
@@ -287,6 +295,11 @@ impl<'a> Judge<'a> {
         Judgement { verdict: Verdict::Held(Held::NotLocked), change, resembles: None, findings }
     }
 
+    /// Damage is rare, and computing ten thousand digests is not free.
+    fn is_damaged(&self, definition: &Definition) -> bool {
+        !self.known.damaged.is_empty() && self.known.damaged.contains(&definition.key.digest())
+    }
+
     fn accepted(&self, key: &DefinitionKey) -> Option<&Accepted> {
         self.known.definitions.get(key)?.accepted.as_ref()
     }
@@ -339,5 +352,21 @@ mod tests {
         }
         assert_eq!(verdict(Welcome::Accept, OnChange::Review), Some(Verdict::Held(Held::New)));
         assert_eq!(verdict(Welcome::Accept, OnChange::Warn), Some(Verdict::Admitted(Admitted::Warned)));
+    }
+
+    #[test]
+    fn a_damaged_definition_is_held_alone() {
+        let tool = |name: &str| Definition::new(DefinitionKind::Tool, name, &format!(r#"{{"name":"{name}"}}"#));
+        let listed = [tool("a"), tool("b")];
+        let accepted = |one: &Definition| Some(Accepted { pin: one.pin(), json: Arc::clone(&one.json) });
+        let pinned = |one: &Definition| (one.key.clone(), Pinned { accepted: accepted(one), ..Pinned::default() });
+        let damaged = listed.iter().take(1).map(|one| one.key.digest()).collect();
+        let known = Known { is_known: true, definitions: listed.iter().map(pinned).collect(), damaged };
+        for on_change in [OnChange::Review, OnChange::Warn, OnChange::Accept] {
+            let rules = Rules::Settings { first_sight: Welcome::Accept, on_change };
+            let verdicts = judge(&listed, &known, &rules, &Neighbours::default()).into_iter().map(|one| one.verdict);
+            let expected = [Verdict::Held(Held::Unreadable), Verdict::Same];
+            assert_eq!(verdicts.collect::<Vec<_>>(), expected, "{on_change:?}");
+        }
     }
 }

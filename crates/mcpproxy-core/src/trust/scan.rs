@@ -99,6 +99,12 @@ pub fn scan_text(text: &str, place: &str, neighbours: &Neighbours) -> Vec<Findin
     bounded(scanner.findings)
 }
 
+/// Scans the name of a server, which its operator or an imported file gave it. `others` are the names of all servers.
+#[must_use]
+pub fn scan_server_name<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Vec<Finding> {
+    names::scan_server(name, others).into_iter().collect()
+}
+
 fn bounded(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| Reverse(finding.severity));
     findings.truncate(FINDINGS_MAX);

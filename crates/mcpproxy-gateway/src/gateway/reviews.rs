@@ -3,27 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcpproxy_core::ServerName;
+use mcpproxy_core::{Digest, ServerName};
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::trust::Definition;
 use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
 
 use super::Gateway;
-use crate::trust::{self, Review, ReviewError};
+use crate::trust::{self, Review, ReviewError, ReviewOf};
 
 /// Time between two looks for decisions that were made at another gateway.
 const LOOK: Duration = Duration::from_secs(2);
 
 impl Gateway {
-    /// Notes that a person is about to add this server at a terminal. Its first list is then accepted.
-    pub fn choose(&self, name: ServerName) {
-        self.state.trust.choices.announce(name);
+    /// Notes that a user is about to add a server with this identity. Its first list is then accepted.
+    pub fn choose(&self, identity: Digest) {
+        self.state.trust.choices.announce(identity);
     }
 
     /// Returns the definitions of a server that wait for a user.
-    pub async fn review(&self, name: &ServerName) -> Result<Review, ReviewError> {
+    pub async fn review(&self, name: &ServerName, of: ReviewOf) -> Result<Review, ReviewError> {
         let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
-        trust::review(&self.state, &server).await
+        trust::review(&self.state, &server, of).await
     }
 
     /// Applies the decisions of a user. When this returns, agents see what was accepted.

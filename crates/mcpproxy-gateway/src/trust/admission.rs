@@ -17,6 +17,9 @@ use crate::record::now_ms;
 use crate::state::SharedState;
 use crate::upstream::{Admission, Offers, Server};
 
+/// Pause between two notes that a server still lists the same.
+const SEEN_PAUSE_MS: i64 = 60 * 60 * 1000;
+
 /// Time until a list is judged again after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(5);
 
@@ -50,9 +53,12 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     };
     let mut again = known.is_none().then(|| Instant::now() + STORE_PAUSE);
     let mut known = known;
+    let mut seen_ms = before.seen_ms;
     if let Some((_, read)) = &known
-        && judged.has_news(read)
+        && !judged.has_news(read)
     {
+        seen_ms = note_seen(state, server, &judged, seen_ms).await;
+    } else if let Some((_, read)) = &known {
         let now = Instant::now();
         if pace.is_due(now) {
             // A first list comes once. The first change after it is not late.
@@ -63,6 +69,7 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
                 Ok(saved) => {
                     judged.hold_unsaved(&saved.1);
                     known = Some(saved);
+                    seen_ms = Some(now_ms());
                 }
                 Err(error) => {
                     tracing::error!(server = %server.name(), %error, "could not store pins; new definitions are held");
@@ -77,8 +84,23 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
             again = pace.next();
         }
     }
-    server.set_admission(judged.admission(listed, &before, known));
+    server.set_admission(Admission { seen_ms, ..judged.admission(listed, &before, known) });
     again
+}
+
+/// Stores that a server still lists the same, once an hour. Returns the time of the last note.
+async fn note_seen(state: &SharedState, server: &Server, judged: &Judged, seen_ms: Option<i64>) -> Option<i64> {
+    let now_ms = now_ms();
+    if seen_ms.is_some_and(|seen_ms| now_ms.abs_diff(seen_ms) < SEEN_PAUSE_MS.unsigned_abs()) {
+        return seen_ms;
+    }
+    let name = server.name().to_string();
+    let listing = judged.listing(server.identity(), &name, now_ms, News::None);
+    if let Err(error) = state.store.save_listing(&listing).await {
+        tracing::warn!(server = %server.name(), %error, "could not store when the definitions were last seen");
+    }
+    // A failure is no reason to try again with every list.
+    Some(now_ms)
 }
 
 /// Returns what the store knows, from memory if no user decided meanwhile.
@@ -88,6 +110,10 @@ async fn newest(state: &SharedState, server: &Server, before: &Admission) -> Res
         Some((read, known)) if *read == version => Ok((version, Arc::clone(known))),
         Some(_) | None => {
             let known = state.store.known_pins(server.identity()).await?;
+            if !known.damaged.is_empty() {
+                let (server, count) = (server.name(), known.damaged.len());
+                tracing::error!(%server, count, "stored definitions cannot be read; they wait for a user");
+            }
             Ok((version, Arc::new(known)))
         }
     }
@@ -105,7 +131,7 @@ async fn keep(
     }
     let now_ms = now_ms();
     let name = server.name().to_string();
-    let listing = judged.listing(server.identity(), &name, now_ms);
+    let listing = judged.listing(server.identity(), &name, now_ms, News::Some);
     state.store.save_listing(&listing).await?;
     if let Some(event) = notes::event(server.name(), &judged.all, known) {
         state.events.send(event);
@@ -115,12 +141,19 @@ async fn keep(
 }
 
 /// The names of other servers' tools, which a tool may imitate.
-fn neighbours(own: &ServerName, catalog: &Catalog) -> Neighbours {
+pub(super) fn neighbours(own: &ServerName, catalog: &Catalog) -> Neighbours {
     let mut servers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for tool in catalog.tools().filter(|tool| tool.name.server() != own) {
         servers.entry(tool.name.server().as_str()).or_default().push(tool.name.tool());
     }
     Neighbours::new(servers)
+}
+
+/// Whether a judgement differs from what is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum News {
+    Some,
+    None,
 }
 
 /// One definition with its result.
@@ -184,7 +217,7 @@ impl Judged {
         }
     }
 
-    fn listing<'a>(&'a self, identity: &'a str, server: &'a str, now_ms: i64) -> Listing<'a> {
+    fn listing<'a>(&'a self, identity: &'a str, server: &'a str, now_ms: i64, news: News) -> Listing<'a> {
         let (mut admitted, mut held) = (Vec::new(), Vec::new());
         for one in &self.all {
             let Some(pin) = one.pin else { continue };
@@ -200,7 +233,7 @@ impl Judged {
             }
         }
         let listed = self.all.iter().map(|one| &one.definition.key).collect();
-        Listing { identity, server, now_ms, admitted, held, listed }
+        Listing { identity, server, now_ms, admitted, held, listed, has_news: news == News::Some }
     }
 
     /// Removes what is held. Lists that did not change keep their `Arc`s, so that a snapshot reuses what it built.
@@ -211,7 +244,7 @@ impl Judged {
             let Verdict::Held(reason) = one.judgement.verdict else { continue };
             let key = &one.definition.key;
             let pinned = known.as_ref().and_then(|(_, known)| known.definitions.get(key));
-            let was_shown = pinned.is_some_and(|pinned| pinned.accepted.is_some());
+            let was_shown = reason == Held::Unreadable || pinned.is_some_and(|pinned| pinned.accepted.is_some());
             let since_ms = before.held.get(key).map_or(now_ms, |before| before.since_ms);
             held.insert(key.clone(), Quarantined { reason, since_ms, was_shown });
         }
@@ -221,7 +254,7 @@ impl Judged {
             (false, true) if self.all.len() == listed.count() => Arc::clone(&listed),
             (false, _) => Arc::new(self.without(&listed, &held)),
         };
-        Admission { listed, offers, held: Arc::new(held), known }
+        Admission { listed, offers, held: Arc::new(held), known, seen_ms: before.seen_ms }
     }
 
     fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>) -> Offers {

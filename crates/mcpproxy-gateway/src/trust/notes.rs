@@ -64,7 +64,7 @@ pub(super) fn details(judgement: &Judgement) -> String {
     details.to_string()
 }
 
-fn finding(finding: &Finding) -> Value {
+pub(super) fn finding(finding: &Finding) -> Value {
     json!({
         "rule": finding.rule,
         "severity": finding.severity.as_str(),

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use mcpproxy_core::json;
-use mcpproxy_core::trust::{DefinitionKind, Held};
+use mcpproxy_core::trust::scan::scan_server_name;
+use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, Held};
 use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{
     Choice, Decided, Kind, NewRecord, PinDecision, PresenceProof, Status, StoreError, WaitFor, WaitingPin,
 };
 use serde_json::Value;
 
+use super::{notes, rejected};
 use crate::record::{self, now_ms};
 use crate::state::SharedState;
 use crate::upstream::Server;
@@ -25,7 +27,19 @@ pub struct Review {
     pub server: ServerName,
     /// True if no definition of the server was ever accepted.
     pub is_first: bool,
+    /// Findings about the name of the server, as JSON objects like those of an entry.
+    pub findings: Vec<Value>,
     pub entries: Vec<ReviewEntry>,
+    /// Definitions that the server lists and that a user rejected. They do not wait.
+    pub rejected: usize,
+}
+
+/// Selects the definitions of a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewOf {
+    Waiting,
+    /// With those that a user rejected, for somebody who wants to take that back.
+    WaitingAndRejected,
 }
 
 /// One definition that waits, with the accepted version before it.
@@ -50,6 +64,15 @@ pub struct ReviewEntry {
     pub last_seen_ms: i64,
     /// How many versions the server has shown while this waited.
     pub times: u64,
+    /// The decision of a user who rejected it. It does not wait then.
+    pub rejection: Option<Rejection>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The name of the user.
+    pub by: String,
+    pub at_ms: i64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,19 +86,35 @@ pub enum ReviewError {
 }
 
 /// Returns what waits for a user at a server.
-pub(crate) async fn review(state: &SharedState, server: &Server) -> Result<Review, ReviewError> {
+pub(crate) async fn review(state: &SharedState, server: &Server, of: ReviewOf) -> Result<Review, ReviewError> {
     let waiting = state.store.waiting_pins(server.identity()).await?;
-    let has_accepted = !state.store.accepted_pins(server.identity()).await?.is_empty();
-    let entries = waiting.into_iter().map(entry).collect();
-    Ok(Review { server: server.name().clone(), is_first: !has_accepted, entries })
+    let known = state.store.known_pins(server.identity()).await?;
+    let has_accepted = !known.damaged.is_empty() || known.definitions.values().any(|one| one.accepted.is_some());
+    let mut entries: Vec<ReviewEntry> = waiting.into_iter().map(|waiting| entry(server.name(), waiting)).collect();
+    let rejected = server.admission().rejected();
+    if of == ReviewOf::WaitingAndRejected {
+        entries.extend(rejected::entries(state, server, known).await?);
+    }
+    let findings = of_name(state, server.name());
+    Ok(Review { server: server.name().clone(), is_first: !has_accepted, findings, entries, rejected })
 }
 
-fn entry(waiting: WaitingPin) -> ReviewEntry {
+/// Looks for another server whose name looks the same.
+fn of_name(state: &SharedState, name: &ServerName) -> Vec<Value> {
+    let snapshot = state.snapshot.load();
+    let others = snapshot.settings.servers.iter().map(|server| server.name.as_str());
+    scan_server_name(name.as_str(), others).iter().map(notes::finding).collect()
+}
+
+pub(super) fn entry(server: &ServerName, waiting: WaitingPin) -> ReviewEntry {
     let WaitingPin { key, pin, json: new, reason, details, first_seen_ms, last_seen_ms, times, accepted } = waiting;
     let words = |name: &str| -> Vec<String> {
         json::member(&details, name).and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
     };
-    let (changes, kinds) = (words("changes"), words("kinds"));
+    let (mut changes, kinds) = (words("changes"), words("kinds"));
+    if reason == Held::Unreadable {
+        changes.insert(0, unreadable(server, &key));
+    }
     let findings = json::member(&details, "findings").and_then(|list| serde_json::from_str(list).ok());
     ReviewEntry {
         kind: key.kind,
@@ -91,7 +130,19 @@ fn entry(waiting: WaitingPin) -> ReviewEntry {
         first_seen_ms,
         last_seen_ms,
         times,
+        rejection: None,
     }
+}
+
+fn unreadable(server: &ServerName, key: &DefinitionKey) -> String {
+    let name = match key.kind {
+        DefinitionKind::Tool => format!("{server}:{}", key.name),
+        DefinitionKind::Prompt | DefinitionKind::Template | DefinitionKind::Instructions => {
+            format!("{key} of {server}")
+        }
+    };
+    let name = Untrusted::shortened(&name, 2 * NAME_MAX_CHARS).for_terminal().into_owned();
+    format!("The stored definition of {name} cannot be read, so nothing is compared. Your decision replaces it.")
 }
 
 /// Stores the decisions of a user. Each concerns exactly the version that the user saw.
@@ -133,19 +184,21 @@ fn of_decisions(server: &ServerName, decisions: &[PinDecision], user: &str) -> N
         };
         of(choice).take(RECORDED_MAX).map(described).collect()
     };
-    let counts = [Choice::Accept, Choice::Reject].map(|choice| of(choice).count());
+    let counts = [Choice::Accept, Choice::AcceptRejected, Choice::Reject].map(|choice| of(choice).count());
     let left_out: usize = counts.iter().map(|count| count.saturating_sub(RECORDED_MAX)).sum();
     let metadata = serde_json::json!({
         "user": user,
         "accepted": list(Choice::Accept),
         "rejected": list(Choice::Reject),
+        "accepted_after_rejection": list(Choice::AcceptRejected),
         "left_out": left_out,
     });
-    let [accepted, rejected] = counts;
+    let [accepted, restored, rejected] = counts;
+    let after = if restored > 0 { format!(", {restored} of them after a rejection") } else { String::new() };
     NewRecord {
         server: Some(server.to_string()),
         code: Some(REVIEWED.to_owned()),
-        message: Some(format!("{user} accepted {accepted} and rejected {rejected} definitions")),
+        message: Some(format!("{user} accepted {} and rejected {rejected} definitions{after}", accepted + restored)),
         metadata: metadata.to_string(),
         ..record::blank(Kind::Server, Status::Success)
     }

@@ -29,9 +29,16 @@ pub(crate) struct Admission {
     pub(crate) held: Arc<BTreeMap<DefinitionKey, Quarantined>>,
     /// The stored pins that the judgement used, and their version.
     pub(crate) known: Option<(i64, Arc<Known>)>,
+    /// The time at which the store last learned that the server lists this.
+    pub(crate) seen_ms: Option<i64>,
 }
 
 impl Admission {
+    /// Counts listed definitions that a user rejected.
+    pub(crate) fn rejected(&self) -> usize {
+        self.held.len() - self.waiting()
+    }
+
     /// Counts definitions that wait for a user. A rejected one does not.
     pub(crate) fn waiting(&self) -> usize {
         self.held.values().filter(|held| held.reason != Held::Rejected).count()

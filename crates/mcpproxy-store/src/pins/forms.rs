@@ -1,4 +1,6 @@
 //! The statements that change many rows of the pin tables at once. Every row begins with identity and key.
+//!
+//! A statement that replaces a row sets all its columns but the key, so that nothing of a damaged row is left.
 
 use crate::sql::bulk::Column::{Bytes, Int, Text};
 use crate::sql::bulk::{Form, statements};
@@ -24,7 +26,8 @@ pub(super) const ACCEPT_BY_RULE: Form = Form {
             times) SELECT column1, column2, column3, column4, column5, column6, column7, column8, column8, column9, 0 \
             FROM ",
     columns: &[Text, Bytes, Text, Bytes, Int, Bytes, Bytes, Int, Text],
-    end: " WHERE column1 IS NOT NULL ON CONFLICT (identity, key) DO UPDATE SET formula = excluded.formula, \
+    end: " WHERE column1 IS NOT NULL ON CONFLICT (identity, key) DO UPDATE SET kind = excluded.kind, \
+          name = excluded.name, formula = excluded.formula, \
           pin = excluded.pin, json = excluded.json, first_seen_ms = excluded.first_seen_ms, \
           accepted_ms = excluded.accepted_ms, accepted_by = NULL, rule = excluded.rule, gone_ms = NULL, times = 0",
 };
@@ -34,8 +37,8 @@ pub(super) const WAIT: Form = Form {
     begin: "INSERT INTO waiting_pins (identity, key, kind, name, formula, pin, json, reason, details, first_seen_ms, \
             times) SELECT * FROM ",
     columns: &[Text, Bytes, Text, Bytes, Int, Bytes, Bytes, Text, Text, Int, Int],
-    end: " WHERE column1 IS NOT NULL ON CONFLICT (identity, key) DO UPDATE SET formula = excluded.formula, \
-          pin = excluded.pin, json = excluded.json, reason = excluded.reason, details = excluded.details, \
+    end: " WHERE column1 IS NOT NULL ON CONFLICT (identity, key) DO UPDATE SET kind = excluded.kind, \
+          name = excluded.name, formula = excluded.formula, pin = excluded.pin, json = excluded.json, reason = excluded.reason, details = excluded.details, \
           first_seen_ms = excluded.first_seen_ms, times = excluded.times",
 };
 
@@ -49,6 +52,13 @@ pub(super) const EXPLAIN: Form = Form {
 /// Removes waiting versions.
 pub(super) const WITHDRAW: Form = Form {
     begin: "DELETE FROM waiting_pins WHERE (identity, key) IN (SELECT column1, column2 FROM ",
+    columns: &[Text, Bytes],
+    end: " WHERE column1 IS NOT NULL)",
+};
+
+/// Removes accepted versions that are damaged.
+pub(super) const REMOVE_ACCEPTED: Form = Form {
+    begin: "DELETE FROM accepted_pins WHERE (identity, key) IN (SELECT column1, column2 FROM ",
     columns: &[Text, Bytes],
     end: " WHERE column1 IS NOT NULL)",
 };
@@ -74,9 +84,31 @@ pub(super) const ACCEPT_WAITING: Form = Form {
             column3, column4, 0 FROM waiting_pins AS w JOIN ",
     columns: &[Text, Bytes, Int, Text],
     end: " ON w.identity = column1 AND w.key = column2 WHERE column1 IS NOT NULL \
-          ON CONFLICT (identity, key) DO UPDATE SET formula = excluded.formula, pin = excluded.pin, \
+          ON CONFLICT (identity, key) DO UPDATE SET kind = excluded.kind, name = excluded.name, \
+          formula = excluded.formula, pin = excluded.pin, \
           json = excluded.json, first_seen_ms = excluded.first_seen_ms, accepted_ms = excluded.accepted_ms, \
           accepted_by = excluded.accepted_by, rule = NULL, gone_ms = NULL, times = 0",
+};
+
+/// Accepts what was rejected, for a user. More columns: pin as stored, time and user.
+pub(super) const ACCEPT_REJECTED: Form = Form {
+    begin: "INSERT INTO accepted_pins (identity, key, kind, name, formula, pin, json, first_seen_ms, accepted_ms, \
+            accepted_by, times) SELECT p.identity, p.key, p.kind, p.name, p.formula, p.pin, p.json, p.first_seen_ms, \
+            column4, column5, 0 FROM past_pins AS p JOIN ",
+    columns: &[Text, Bytes, Bytes, Int, Text],
+    end: " ON p.identity = column1 AND p.key = column2 AND p.pin = column3 AND p.state = 'rejected' \
+          WHERE p.json IS NOT NULL ON CONFLICT (identity, key) DO UPDATE SET kind = excluded.kind, \
+          name = excluded.name, formula = excluded.formula, pin = excluded.pin, json = excluded.json, \
+          first_seen_ms = excluded.first_seen_ms, accepted_ms = excluded.accepted_ms, \
+          accepted_by = excluded.accepted_by, rule = NULL, gone_ms = NULL, times = 0",
+};
+
+/// Forgets rejections. One more column: pin as stored.
+pub(super) const FORGET_REJECTED: Form = Form {
+    begin: "DELETE FROM past_pins WHERE state = 'rejected' AND (identity, key, pin) IN \
+            (SELECT column1, column2, column3 FROM ",
+    columns: &[Text, Bytes, Bytes],
+    end: " WHERE column1 IS NOT NULL)",
 };
 
 /// Rejects what waits, for a user. More columns: time, user, revision.

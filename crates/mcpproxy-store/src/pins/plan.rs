@@ -12,6 +12,7 @@
 //! | admitted as stricter | nothing is accepted | nothing: there is nothing to compare with |
 //! | admitted otherwise | | accepted; the version before becomes a former one |
 //! | held | the same pin is accepted or rejected | nothing: a user decided meanwhile |
+//! | held, because the stored row is damaged | | it waits |
 //! | held | the same pin waits | it goes on waiting |
 //! | held | another pin waits, or none | it waits, and `times` rises |
 //! | not held | something waits | it is withdrawn |
@@ -53,7 +54,7 @@ impl<'a> Plan<'a> {
         let mut done = HashSet::new();
         for admitted in &listing.admitted {
             let key = key_digest(&admitted.definition.key);
-            let is_rejected = state.rejected.contains(&(key, admitted.pin));
+            let is_rejected = state.rejected.contains_key(&(key, admitted.pin));
             if done.insert(key) && is_accepted_now(admitted, state.accepted.get(&key), is_rejected) {
                 self.accept.push((key, admitted));
             }
@@ -68,7 +69,10 @@ impl<'a> Plan<'a> {
         for held in listing.held.iter().filter(|held| held.reason != Held::Rejected) {
             let key = key_digest(&held.definition.key);
             let now_accepted = accepted.get(&key).or(state.accepted.get(&key).map(|row| &row.pin));
-            if now_accepted == Some(&held.pin) || state.rejected.contains(&(key, held.pin)) || kept.contains(&key) {
+            let is_decided = now_accepted == Some(&held.pin) || state.rejected.contains_key(&(key, held.pin));
+            // Its stored text or name is damaged. The pin beside it may be whole, and proves nothing.
+            let is_damaged = held.reason == Held::Unreadable;
+            if (is_decided && !is_damaged) || kept.contains(&key) {
                 continue;
             }
             let more = size(held.definition) + held.details.len();
@@ -138,7 +142,7 @@ mod tests {
     use mcpproxy_core::trust::DefinitionKind;
 
     use super::*;
-    use crate::pins::rows::WaitingRow;
+    use crate::pins::rows::{RejectedRow, WaitingRow};
 
     fn tool(version: u32) -> Definition {
         Definition::new(DefinitionKind::Tool, "send", &format!(r#"{{"version":{version}}}"#))
@@ -156,7 +160,8 @@ mod tests {
             state.waiting.insert(key, WaitingRow { pin: tool(waiting).pin(), reason, details, times: 3 });
         }
         if rejected > 0 {
-            state.rejected.insert((key, tool(rejected).pin()));
+            let row = RejectedRow { stored: Vec::new(), has_text: true };
+            state.rejected.insert((key, tool(rejected).pin()), row);
         }
         state
     }
@@ -174,7 +179,8 @@ mod tests {
 
     fn listing<'a>(definition: &'a Definition) -> Listing<'a> {
         let listed = vec![&definition.key];
-        Listing { identity: "", server: "", now_ms: 0, admitted: Vec::new(), held: Vec::new(), listed }
+        let (admitted, held) = (Vec::new(), Vec::new());
+        Listing { identity: "", server: "", now_ms: 0, admitted, held, listed, has_news: true }
     }
 
     /// Lists version 2 of `send`.
@@ -213,7 +219,8 @@ mod tests {
 
     #[test]
     fn versions_wait_unless_a_user_has_decided() {
-        for reason in Held::ALL.into_iter().filter(|reason| *reason != Held::Rejected) {
+        let others = |reason: &Held| !matches!(reason, Held::Rejected | Held::Unreadable);
+        for reason in Held::ALL.into_iter().filter(others) {
             check_held(reason, [0, 0, 0], "wait 1");
             check_held(reason, [1, 0, 0], "wait 8");
             check_held(reason, [1, 3, 0], "wait 4");
@@ -223,6 +230,10 @@ mod tests {
             check_held(reason, [1, 0, 2], "");
             check_held(reason, [0, 3, 2], "withdraw");
         }
+        // What was decided cannot be read, so a user decides again.
+        check_held(Held::Unreadable, [0, 0, 0], "wait 1");
+        check_held(Held::Unreadable, [2, 0, 0], "wait 8");
+        check_held(Held::Unreadable, [0, 2, 2], "explain");
         check_held(Held::Rejected, [1, 0, 0], "");
         check_held(Held::Rejected, [1, 2, 0], "withdraw, count 3");
     }

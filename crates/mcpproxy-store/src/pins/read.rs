@@ -3,7 +3,7 @@
 use mcpproxy_core::trust::{Accepted, DefinitionKey, Held, Known};
 
 use super::rows::{decided_by, formula, json, key, key_digest, past_state, pin, stored_pin};
-use super::{AcceptedPin, PastPin, WaitingPin};
+use super::{AcceptedPin, PastPin, RejectedPin, WaitingPin};
 use crate::sql::columns::Columns;
 use crate::sql::{Row, Statement, Value};
 use crate::{Store, StoreError};
@@ -29,20 +29,24 @@ const ACCEPTED: &str = "SELECT a.key, a.kind, a.name, a.formula, a.pin, a.json, 
      FROM accepted_pins AS a JOIN pinned_servers AS s ON s.identity = a.identity WHERE a.identity = $1";
 const PAST: &str = "SELECT key, kind, name, formula, pin, json, state, first_seen_ms, decided_ms, decided_by, rule, \
      ended_ms FROM past_pins WHERE identity = $1 AND key = $2 ORDER BY revision DESC, state, pin";
+const REJECTED: &str = "SELECT key, kind, name, formula, pin, json, first_seen_ms, decided_ms, decided_by, rule \
+     FROM past_pins WHERE identity = $1 AND state = 'rejected' AND json IS NOT NULL ORDER BY revision DESC, key, pin";
 const COUNTS: &str = "SELECT identity, CAST(count(*) AS BIGINT) FROM waiting_pins GROUP BY identity ORDER BY identity";
 
 impl Store {
-    /// Returns what is stored about a server, for judging its list. Fails if any row makes no sense.
+    /// Returns what is stored about a server, for judging its list. A row that makes no sense damages its definition. If
+    /// nobody can say which definition that is, the whole read fails.
     pub async fn known_pins(&self, identity: &str) -> Result<Known, StoreError> {
         let statement = Statement::new(KNOWN, vec![Value::text(identity), formula()]);
         let rows = self.database().fetch(statement, READING).await?;
         Self::read_rows(rows, known).await
     }
 
-    /// Returns the definitions that wait for a user, sorted by kind and name.
+    /// Returns the definitions that wait for a user, sorted by kind and name. Rows that make no sense are left out: the
+    /// next list of the server writes them again.
     pub async fn waiting_pins(&self, identity: &str) -> Result<Vec<WaitingPin>, StoreError> {
         let rows = self.database().fetch(of_server(WAITING, identity), READING).await?;
-        let mut pins = Self::read_rows(rows, |rows| rows.iter().map(waiting).collect::<Result<Vec<_>, _>>()).await?;
+        let mut pins = Self::read_rows(rows, |rows| readable(rows, waiting)).await?;
         pins.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(pins)
     }
@@ -55,11 +59,18 @@ impl Store {
         Ok(pins)
     }
 
-    /// Returns former and rejected versions of a definition, the latest first.
+    /// Returns former and rejected versions of a definition, the latest first. Rows that make no sense are left out.
     pub async fn pin_history(&self, identity: &str, key: &DefinitionKey) -> Result<Vec<PastPin>, StoreError> {
         let statement = Statement::new(PAST, vec![Value::text(identity), Value::bytes(&key_digest(key))]);
         let rows = self.database().fetch(statement, READING).await?;
-        rows.iter().map(past).collect()
+        readable(&rows, past)
+    }
+
+    /// Returns the versions that users rejected and whose text is still there, the latest decision first. Rows that make
+    /// no sense are left out: their definitions are damaged, and wait.
+    pub async fn rejected_pins(&self, identity: &str) -> Result<Vec<RejectedPin>, StoreError> {
+        let rows = self.database().fetch(of_server(REJECTED, identity), READING).await?;
+        Self::read_rows(rows, |rows| readable(rows, rejected)).await
     }
 
     /// Returns how many definitions of each server wait. Servers without any are left out.
@@ -85,6 +96,20 @@ fn of_server(sql: &str, identity: &str) -> Statement {
     Statement::new(sql, vec![Value::text(identity)])
 }
 
+/// Reads rows, and leaves out those that make no sense.
+fn readable<T>(rows: &[Row], read: impl Fn(&Row) -> Result<T, StoreError>) -> Result<Vec<T>, StoreError> {
+    rows.iter().filter_map(|row| whole(read(row)).transpose()).collect()
+}
+
+/// Returns `None` for a row that makes no sense.
+fn whole<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        Err(other) => Err(other),
+    }
+}
+
 fn known(rows: &[Row]) -> Result<Known, StoreError> {
     let mut known = Known::default();
     for row in rows {
@@ -94,32 +119,48 @@ fn known(rows: &[Row]) -> Result<Known, StoreError> {
             known.is_known = true;
             continue;
         }
-        let key = key(&columns, [1, 2, 3])?;
-        let pin = pin(&columns, key.kind, [4, 5, 6])?;
-        let json = json(&columns, 6)?;
-        let pinned = known.definitions.entry(key).or_default();
-        match what.as_str() {
-            "accepted" => {
-                let accepted = pin.zip(json).map(|(pin, json)| Accepted { pin, json });
-                pinned.accepted = Some(accepted.ok_or_else(|| columns.corrupt())?);
+        let digest = columns.digest(1)?;
+        match (what.as_str(), whole(add_known(&mut known, &what, &columns))?) {
+            (_, Some(())) => {}
+            // Nobody has decided about it. The next list lets it wait again.
+            ("waiting", None) => {}
+            (_, None) => {
+                known.damaged.insert(digest);
             }
-            "waiting" => pinned.waiting = Some(pin.ok_or_else(|| columns.corrupt())?),
-            // Without its text, a pin of another formula matches nothing. The definition waits for a user again.
-            _ => pinned.rejected.extend(pin),
         }
     }
     // Rows of a server are only ever written together with its own row.
-    if known.is_known || known.definitions.is_empty() { Ok(known) } else { Err(StoreError::corrupt(WHAT)) }
+    let is_empty = known.definitions.is_empty() && known.damaged.is_empty();
+    if known.is_known || is_empty { Ok(known) } else { Err(StoreError::corrupt(WHAT)) }
+}
+
+fn add_known(known: &mut Known, what: &str, columns: &Columns<'_>) -> Result<(), StoreError> {
+    let key = key(columns, [1, 2, 3])?;
+    let pin = pin(columns, key.kind, [4, 5, 6])?;
+    let json = json(columns, 6)?;
+    match what {
+        "accepted" => {
+            let accepted = pin.zip(json).map(|(pin, json)| Accepted { pin, json });
+            let accepted = accepted.ok_or_else(|| columns.corrupt())?;
+            known.definitions.entry(key).or_default().accepted = Some(accepted);
+        }
+        "waiting" => {
+            let pin = pin.ok_or_else(|| columns.corrupt())?;
+            known.definitions.entry(key).or_default().waiting = Some(pin);
+        }
+        // Without its text, a pin of another formula matches nothing. The definition waits for a user again.
+        _ => known.definitions.entry(key).or_default().rejected.extend(pin),
+    }
+    Ok(())
 }
 
 fn waiting(row: &Row) -> Result<WaitingPin, StoreError> {
     let columns = Columns::of(row, WHAT);
     let missing = || columns.corrupt();
     let key = key(&columns, [0, 1, 2])?;
-    let accepted = match json(&columns, 13)? {
-        Some(json) => Some(Accepted { pin: pin(&columns, key.kind, [11, 12, 13])?.ok_or_else(missing)?, json }),
-        None => None,
-    };
+    // A damaged version is no version to compare with. The reason of the row says so.
+    let accepted = whole(json(&columns, 13))?.flatten();
+    let accepted = accepted.and_then(|json| Some(Accepted { pin: pin(&columns, key.kind, [11, 12, 13]).ok()??, json }));
     Ok(WaitingPin {
         pin: pin(&columns, key.kind, [3, 4, 5])?.ok_or_else(missing)?,
         json: json(&columns, 5)?.ok_or_else(missing)?,
@@ -145,6 +186,20 @@ fn accepted(row: &Row) -> Result<AcceptedPin, StoreError> {
         accepted_ms: columns.number(8)?,
         accepted_by,
         is_by_user,
+        key,
+    })
+}
+
+fn rejected(row: &Row) -> Result<RejectedPin, StoreError> {
+    let columns = Columns::of(row, WHAT);
+    let key = key(&columns, [0, 1, 2])?;
+    let (rejected_by, _) = decided_by(&columns, [8, 9])?;
+    Ok(RejectedPin {
+        pin: pin(&columns, key.kind, [3, 4, 5])?.ok_or_else(|| columns.corrupt())?,
+        json: json(&columns, 5)?.ok_or_else(|| columns.corrupt())?,
+        first_seen_ms: columns.number(6)?,
+        rejected_ms: columns.number(7)?,
+        rejected_by,
         key,
     })
 }

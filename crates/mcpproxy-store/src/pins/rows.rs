@@ -7,7 +7,6 @@ use mcpproxy_core::json::read_server;
 use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, FORMULA, Held, Pin};
 
 use super::PastState;
-use crate::sha256::sha256;
 use crate::sql::columns::Columns;
 use crate::sql::{Row, Statement, Value};
 use crate::{Store, StoreError};
@@ -16,21 +15,31 @@ use crate::{Store, StoreError};
 pub(super) type KeyDigest = [u8; 32];
 
 /// Everything that a change of a server's rows depends on, in one statement, so that it is of one moment. The texts are
-/// read only of rows with a pin of another formula.
+/// read only of rows with a pin of another formula, and the names only of rejected versions.
 const STATE: &str = "SELECT CAST('accepted' AS TEXT), key, kind, formula, pin, \
-     CASE WHEN formula = $2 THEN NULL ELSE json END, gone_ms, times, CAST(NULL AS TEXT), CAST(NULL AS TEXT) \
-     FROM accepted_pins WHERE identity = $1 \
+     CASE WHEN formula = $2 THEN NULL ELSE json END, gone_ms, times, CAST(NULL AS TEXT), CAST(NULL AS TEXT), \
+     CASE WHEN formula = $2 THEN NULL ELSE name END FROM accepted_pins WHERE identity = $1 \
      UNION ALL SELECT 'waiting', key, kind, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, \
-     first_seen_ms, times, reason, details FROM waiting_pins WHERE identity = $1 \
+     first_seen_ms, times, reason, details, NULL FROM waiting_pins WHERE identity = $1 \
      UNION ALL SELECT 'rejected', key, kind, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, \
-     ended_ms, revision, NULL, NULL FROM past_pins WHERE identity = $1 AND state = 'rejected'";
+     CASE WHEN json IS NULL THEN 0 ELSE 1 END, revision, NULL, NULL, name FROM past_pins WHERE identity = $1 AND state = 'rejected'";
 
 /// The stored rows of a server, without the texts.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) accepted: HashMap<KeyDigest, AcceptedRow>,
     pub(super) waiting: HashMap<KeyDigest, WaitingRow>,
-    pub(super) rejected: HashSet<(KeyDigest, Pin)>,
+    pub(super) rejected: HashMap<(KeyDigest, Pin), RejectedRow>,
+    /// Definitions whose accepted row makes no sense. A new one replaces it.
+    pub(super) damaged: HashSet<KeyDigest>,
+    /// Rejected rows that make no sense, with the bytes of their pin. A decision removes them.
+    pub(super) damaged_past: Vec<(KeyDigest, Vec<u8>)>,
+}
+
+pub(super) struct RejectedRow {
+    /// The pin as stored, which may be of another formula.
+    pub(super) stored: Vec<u8>,
+    pub(super) has_text: bool,
 }
 
 pub(super) struct AcceptedRow {
@@ -59,8 +68,26 @@ impl State {
         Ok(state)
     }
 
+    /// Adds a row. One that makes no sense damages its own definition only.
     fn add(&mut self, columns: &Columns<'_>) -> Result<(), StoreError> {
         let key: KeyDigest = *columns.digest(1)?.as_bytes();
+        match (columns.word(0)?.as_str(), self.add_whole(columns, key)) {
+            (_, Ok(())) => Ok(()),
+            ("accepted", Err(StoreError::Corrupt { .. })) => {
+                self.damaged.insert(key);
+                Ok(())
+            }
+            // Nobody has decided about it. The next list lets it wait again.
+            ("waiting", Err(StoreError::Corrupt { .. })) => Ok(()),
+            (_, Err(StoreError::Corrupt { .. })) => {
+                self.damaged_past.push((key, columns.bytes(4)?.unwrap_or_default()));
+                Ok(())
+            }
+            (_, Err(other)) => Err(other),
+        }
+    }
+
+    fn add_whole(&mut self, columns: &Columns<'_>, key: KeyDigest) -> Result<(), StoreError> {
         let kind = columns.known(2, DefinitionKind::parse)?;
         let pin = pin(columns, kind, [3, 4, 5])?;
         match columns.word(0)?.as_str() {
@@ -74,7 +101,12 @@ impl State {
                 let (reason, details) = (columns.known(8, Held::parse)?, columns.word(9)?);
                 self.waiting.insert(key, WaitingRow { pin, reason, details, times: columns.number(7)? });
             }
-            _ => self.rejected.extend(pin.map(|pin| (key, pin))),
+            _ => {
+                self::key(columns, [1, 2, 10])?;
+                let stored = columns.bytes(4)?.unwrap_or_default();
+                let row = RejectedRow { stored, has_text: columns.number(6)? != 0 };
+                self.rejected.extend(pin.map(|pin| ((key, pin), row)));
+            }
         }
         Ok(())
     }
@@ -82,11 +114,7 @@ impl State {
 
 /// Keys as rows have them.
 pub(super) fn key_digest(key: &DefinitionKey) -> KeyDigest {
-    let mut text = Vec::with_capacity(key.name.len() + 16);
-    text.extend_from_slice(key.kind.as_str().as_bytes());
-    text.push(b'\n');
-    text.extend_from_slice(key.name.as_bytes());
-    sha256(&text)
+    *key.digest().as_bytes()
 }
 
 pub(super) fn formula() -> Value {

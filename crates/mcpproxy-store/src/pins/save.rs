@@ -26,7 +26,8 @@ impl Store {
     /// Stores a judged list. What a user decided meanwhile stays.
     pub async fn save_listing(&self, listing: &Listing<'_>) -> Result<(), StoreError> {
         let digest = digest(listing);
-        if listing.admitted.is_empty()
+        if !listing.has_news
+            && listing.admitted.is_empty()
             && let Some((last_seen_ms, last)) = self.last_listing(listing.identity).await?
             && last.is_some_and(|last| last == digest)
         {
@@ -67,7 +68,8 @@ async fn save(
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
-    Box::pin(apply(connection, listing, &Plan::of(listing, &state), Times { last_seen_ms, revision })).await?;
+    let plan = Plan::of(listing, &state);
+    Box::pin(apply(connection, listing, &plan, &state, Times { last_seen_ms, revision })).await?;
     let values = [Value::text(listing.identity), Value::text(listing.server), Value::int(listing.now_ms)];
     let values = values.into_iter().chain([Value::bytes(digest)]).collect();
     connection.execute(Statement::new(SEEN, values)).await?;
@@ -93,11 +95,14 @@ async fn apply(
     connection: &mut Connection,
     listing: &Listing<'_>,
     plan: &Plan<'_>,
+    state: &State,
     times: Times,
 ) -> Result<(), sqlx::Error> {
     let to = Rows { identity: Value::text(listing.identity) };
     let now = Value::int(listing.now_ms);
-    let former = to.each(&plan.accept, |(key, _)| (key, vec![now.clone(), Value::int(times.revision)]));
+    let replaced: Vec<KeyDigest> =
+        plan.accept.iter().map(|(key, _)| *key).filter(|key| !state.damaged.contains(key)).collect();
+    let former = to.each(&replaced, |key| (key, vec![now.clone(), Value::int(times.revision)]));
     forms::run(connection, &KEEP_FORMER, former).await?;
     let accepted = to.each(&plan.accept, |(key, admitted)| {
         let rule = Value::text(admitted.reason.as_str());

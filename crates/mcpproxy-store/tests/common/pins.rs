@@ -47,8 +47,8 @@ pub(crate) async fn list(store: &Store, now_ms: i64, said: &[Said]) {
 }
 
 pub(crate) async fn try_list(store: &Store, now_ms: i64, said: &[Said]) -> Result<(), StoreError> {
-    let mut listing =
-        Listing { identity: ID, server: "mail", now_ms, admitted: Vec::new(), held: Vec::new(), listed: Vec::new() };
+    let (admitted, held, listed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut listing = Listing { identity: ID, server: "mail", now_ms, admitted, held, listed, has_news: false };
     for one in said {
         let (Same(definition) | Admit(definition, _) | Hold(definition, _) | About(definition, ..)) = one;
         listing.listed.push(&definition.key);

@@ -11,9 +11,9 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
 use axum::routing::on;
 use axum::{Extension, Json};
-use http::StatusCode;
-use mcpproxy_gateway::{LockOf, LockView, ReviewError};
-use mcpproxy_store::PresenceProof;
+use http::{StatusCode, Uri};
+use mcpproxy_gateway::{LockOf, LockView, ReviewError, ReviewOf};
+use mcpproxy_store::{PresenceProof, StoreError};
 
 use super::approvals::{read, signed_in_user, step_up, unwritten};
 use super::endpoint::{
@@ -23,7 +23,7 @@ use super::endpoint::{
 use super::parameters::{Parameter, QueryValues, ValueType, optional};
 use super::servers::server_name;
 use crate::auth::access::Access;
-use crate::auth::identity::{AppState, Identity};
+use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::problem::Problem;
 use crate::verb::Verb;
 use crate::{Web, wire};
@@ -35,7 +35,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         path: "/api/v1/servers/{name}/review",
         access: Access::Operator,
         decides: false,
-        parameters: &[],
+        parameters: &[REJECTED],
         body: None,
         group: Group::Servers,
         summary: "Show what waits for review",
@@ -43,7 +43,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
                       resource templates and instructions. Each with the accepted version before it, the meaning of the \
                       changes, and the findings of the scan.",
         answers: &[Answer::json::<wire::Review>(StatusCode::OK, "The definitions that wait.")],
-        errors: &[NO_SERVER, LOG_UNREADABLE],
+        errors: &[NO_SERVER, UNREADABLE, LOG_UNREADABLE],
         handler: |method| on(method, review),
     },
     Endpoint {
@@ -57,11 +57,12 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         group: Group::Servers,
         summary: "Accept or reject definitions",
         description: "Send the `pin` of each version that you have read, at most 10,000 decisions at a time. A decision \
-                      about a version that no longer waits has no effect, and its `result` says so. Needs a user session \
-                      with `page_key`, or a fresh code. Agents and the admin key cannot decide. A refused attempt is \
+                      about a version that no longer waits has no effect, and its `result` says so. To accept a version \
+                      that a user rejected, send it with `rejected`. Needs a user session with `page_key`, or a fresh \
+                      code. Agents and the admin key cannot decide. A refused attempt is \
                       recorded.",
         answers: &[Answer::json::<wire::ReviewResults>(StatusCode::OK, "One result for each decision.")],
-        errors: &[NO_SERVER, LOCKED, BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
+        errors: &[NO_SERVER, NOT_DECIDED, BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
         handler: |method| on(method, decide),
     },
     Endpoint {
@@ -76,7 +77,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         summary: "List the accepted definitions of a server",
         description: "Each with its pin, its text, when it was first seen, and who accepted it.",
         answers: &[Answer::json::<wire::Definitions>(StatusCode::OK, "The definitions.")],
-        errors: &[NO_SERVER, LOG_UNREADABLE],
+        errors: &[NO_SERVER, UNREADABLE, LOG_UNREADABLE],
         handler: |method| on(method, definitions),
     },
     Endpoint {
@@ -92,7 +93,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         description: "The text of a lock file with the definitions of all enabled servers that agents see. With \
                       `listed=true`, with what the servers list now, also what is quarantined.",
         answers: &[Answer::json::<wire::LockFile>(StatusCode::OK, "The lock file.")],
-        errors: &[LOG_UNREADABLE],
+        errors: &[UNREADABLE, LOG_UNREADABLE],
         handler: |method| on(method, lock),
     },
     Endpoint {
@@ -100,16 +101,18 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         method: Verb::Post,
         path: "/api/v1/servers/{name}/announce",
         access: Access::Operator,
-        decides: false,
+        decides: true,
         parameters: &[],
-        body: None,
+        body: Some(Body::json::<wire::AnnounceServer>(ANNOUNCED)),
         group: Group::Servers,
         summary: "Announce a server that you add by hand",
-        description: "`mcpproxy servers add` calls this at a terminal, before it writes the settings. If the server \
-                      appears in the settings within a minute, its first definitions are accepted without a review. \
-                      Findings of severity high wait for a review all the same.",
+        description: "`mcpproxy servers add` calls this at a terminal, before it writes the settings. If a server with this \
+                      `identity` appears in the settings within a minute, its first definitions are accepted without a \
+                      review. Findings of severity high wait for a review all the same. Needs a user session with \
+                      `page_key`, or a fresh code. Until the first user exists, the admin key is enough. A refused \
+                      attempt is recorded.",
         answers: &[Answer::json::<wire::Health>(StatusCode::OK, "The announcement counts once.")],
-        errors: &[NO_SERVER],
+        errors: &[NO_SERVER, BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
         handler: |method| on(method, announce),
     },
 ];
@@ -117,13 +120,23 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
 const EXAMPLE: &str = r#"{"accept": [{"kind": "tool", "name": "get_time", "pin": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}], "reject": [], "page_key": "…"}"#;
 const LISTED: Parameter =
     optional("listed", "`true` takes what the servers list now, instead of what agents see.", ValueType::Switch);
-const LOCKED: ErrorAnswer = (StatusCode::CONFLICT, "The gateway runs with a lock file, which alone decides.");
+const ANNOUNCED: &str =
+    r#"{"identity": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "page_key": "…"}"#;
+const REJECTED: Parameter =
+    optional("rejected", "`true` adds the listed definitions that a user rejected.", ValueType::Switch);
+const NOT_DECIDED: ErrorAnswer = (
+    StatusCode::CONFLICT,
+    "The gateway runs with a lock file, which alone decides, or a stored definition cannot be read.",
+);
+const UNREADABLE: ErrorAnswer = (StatusCode::CONFLICT, "A stored definition of the server cannot be read.");
 
 async fn review(
     State(web): State<Arc<Web>>,
     name: Result<Path<String>, PathRejection>,
+    Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Review>, Problem> {
-    let review = web.gateway.review(&server_name(name)?).await.map_err(unread)?;
+    let of = if query.is_on("rejected") { ReviewOf::WaitingAndRejected } else { ReviewOf::Waiting };
+    let review = web.gateway.review(&server_name(name)?, of).await.map_err(unread)?;
     Ok(Json(review.into()))
 }
 
@@ -136,17 +149,27 @@ async fn decide(
     let (signed, name) = (signed_in_user(&identity)?, server_name(name)?);
     let asked: wire::DecideReview = read(&body?)?;
     let decisions = asked.decisions().map_err(|message| Problem::BAD_BODY.message(message))?;
-    let present: PresenceProof = match asked.totp.as_deref() {
-        Some(code) => step_up(&app, signed, Some(code), name.as_str()).await?.present(),
-        None => {
-            asked.page_key.as_deref().and_then(|key| signed.session.present(key)).ok_or(Problem::PAGE_KEY_REQUIRED)?
-        }
-    };
+    let (totp, page_key) = (asked.totp.as_deref(), asked.page_key.as_deref());
+    let present = presence(&app, signed, totp, page_key, name.as_str()).await?;
     let decided = app.web.gateway.decide(&name, &decisions, &present).await.map_err(|error| match error {
+        ReviewError::Store(StoreError::Corrupt { .. }) | ReviewError::NoServer | ReviewError::Locked => unread(error),
         ReviewError::Store(error) => unwritten(error),
-        other @ (ReviewError::NoServer | ReviewError::Locked) => unread(other),
     })?;
     Ok(Json(wire::ReviewResults::new(decisions, &decided)))
+}
+
+/// Proves that the user is there: a fresh code, or the page key beside the session cookie.
+async fn presence(
+    app: &AppState,
+    signed: &SignedInUser,
+    totp: Option<&str>,
+    page_key: Option<&str>,
+    about: &str,
+) -> Result<PresenceProof, Problem> {
+    match totp {
+        Some(code) => Ok(step_up(app, signed, Some(code), about).await?.present()),
+        None => page_key.and_then(|key| signed.session.present(key)).ok_or(Problem::PAGE_KEY_REQUIRED),
+    }
 }
 
 async fn definitions(
@@ -169,11 +192,31 @@ async fn lock(
     Ok(Json(wire::LockFile { lock: lock.write(), unreached, quarantined }))
 }
 
+/// Takes an announcement from a user. The admin key is a file that an agent on the same account may read, so it counts
+/// only while nobody could sign in.
 async fn announce(
-    State(web): State<Arc<Web>>,
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
+    uri: Uri,
     name: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<wire::Health>, Problem> {
-    web.gateway.choose(server_name(name)?);
+    let name = server_name(name)?;
+    let asked: wire::AnnounceServer = read(&body?)?;
+    let server = asked.identity().map_err(|message| Problem::BAD_BODY.message(message))?;
+    match &identity {
+        Identity::User(signed) => {
+            let (totp, page_key) = (asked.totp.as_deref(), asked.page_key.as_deref());
+            presence(&app, signed, totp, page_key, name.as_str()).await?;
+        }
+        Identity::AdminKey if !app.web.store.has_users().await? => {}
+        Identity::AdminKey => {
+            app.note_refused_decision(&identity, uri.path()).await;
+            return Err(Problem::KEY_CANNOT_ANNOUNCE);
+        }
+        Identity::Anonymous | Identity::Agent(_) => return Err(Problem::UNAUTHENTICATED),
+    }
+    app.web.gateway.choose(server);
     Ok(Json(wire::Health { status: "ok" }))
 }
 
@@ -181,6 +224,10 @@ fn unread(error: ReviewError) -> Problem {
     match error {
         ReviewError::NoServer => Problem::SERVER_NOT_FOUND,
         ReviewError::Locked => Problem::DEFINITIONS_LOCKED,
+        ReviewError::Store(StoreError::Corrupt { what }) => {
+            tracing::warn!(what, "a stored definition cannot be read");
+            Problem::DEFINITIONS_UNREADABLE
+        }
         ReviewError::Store(error) => error.into(),
     }
 }

@@ -23,6 +23,7 @@ const OPEN: Row = [200, 200, 200, 200, 200, 200];
 const READ: Row = [401, 403, 200, 200, 200, 200];
 /// A decision about a definition that does not exist.
 const REJECTS: &str = r#""reject": [{"kind": "tool", "name": "a", "pin": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}]"#;
+const IDENTITY: &str = r#""identity": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08""#;
 const READ_NONE: Row = [401, 403, 404, 404, 404, 404];
 
 fn of_endpoint(endpoint: &Endpoint) -> Row {
@@ -42,7 +43,9 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "deny" => [401, 403, 200, 200, 200, 200],
         // Agents and the admin key cannot review, and neither can a session cookie alone. No such server exists.
         "decide_review" => [401, 403, 403, 403, 404, 404],
-        "announce_server" | "lock" => READ,
+        // The admin key announces only while no user exists.
+        "announce_server" => [401, 403, 403, 403, 200, 200],
+        "lock" => READ,
         "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],
@@ -169,6 +172,8 @@ async fn every_rest_route_with_every_credential() {
                 "apply_config" => format!("{{\"digest\": \"x\", {totp}}}"),
                 "decide_review" if totp.is_empty() => format!("{{{REJECTS}, \"page_key\": \"PAGE_KEY\"}}"),
                 "decide_review" => format!("{{{REJECTS}, {totp}}}"),
+                "announce_server" if totp.is_empty() => format!("{{{IDENTITY}, \"page_key\": \"PAGE_KEY\"}}"),
+                "announce_server" => format!("{{{IDENTITY}, {totp}}}"),
                 "make_grant" => {
                     let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
                     format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")

@@ -1,7 +1,7 @@
 //! The JSON of reviews: definitions that wait for a user, decisions about them, and accepted definitions.
 
-use mcpproxy_core::Untrusted;
 use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, Held, Pin};
+use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{Review as Waiting, ReviewEntry as WaitingDefinition};
 use mcpproxy_store::{AcceptedPin, Choice, Decided, PinDecision};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,12 @@ pub(crate) struct Review {
     pub(crate) server: String,
     /// True if no definition of this server was ever accepted.
     pub(crate) first_sight: bool,
+    /// Findings about the name of the server, such as `glthub`.
+    findings: Vec<ReviewFinding>,
+    /// The definitions that wait. With `rejected=true`, also those that a user rejected.
     pub(crate) entries: Vec<ReviewEntry>,
+    /// The number of listed definitions that a user rejected. They do not wait.
+    rejected: usize,
 }
 
 /// A definition that waits, with the accepted version before it.
@@ -56,6 +61,10 @@ pub(crate) struct ReviewEntry {
     last_seen_ms: i64,
     /// The number of versions that the server has shown since the last decision.
     times: u64,
+    /// The user who rejected this version. `null` if it waits.
+    rejected_by: Option<String>,
+    /// The time at which it was rejected, in milliseconds since 1970.
+    rejected_ms: Option<i64>,
 }
 
 /// Something suspicious in a definition.
@@ -75,7 +84,9 @@ impl From<Waiting> for Review {
         Self {
             server: review.server.to_string(),
             first_sight: review.is_first,
+            findings: review.findings.iter().map(ReviewFinding::of).collect(),
             entries: review.entries.into_iter().map(Into::into).collect(),
+            rejected: review.rejected,
         }
     }
 }
@@ -96,6 +107,8 @@ impl From<WaitingDefinition> for ReviewEntry {
             first_seen_ms: entry.first_seen_ms,
             last_seen_ms: entry.last_seen_ms,
             times: entry.times,
+            rejected_ms: entry.rejection.as_ref().map(|rejection| rejection.at_ms),
+            rejected_by: entry.rejection.map(|rejection| rejection.by),
         }
     }
 }
@@ -138,6 +151,28 @@ pub(crate) struct ReviewedDefinition {
     pub(crate) name: String,
     /// `pin` of the version that you have read.
     pub(crate) pin: String,
+    /// True to accept a version that a user rejected before. Without it, a rejection is never taken back.
+    #[serde(default)]
+    pub(crate) rejected: bool,
+}
+
+/// Announces a server, before it is written into the settings.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnnounceServer {
+    /// The SHA-256 digest of the server's name and its command or URL, as the settings have them.
+    identity: String,
+    /// A fresh code from an authenticator app. Replaces `page_key`.
+    pub(crate) totp: Option<String>,
+    /// `page_key` from the answer to signing in. Required for users without `totp`.
+    pub(crate) page_key: Option<String>,
+}
+
+impl AnnounceServer {
+    pub(crate) fn identity(&self) -> Result<Digest, &'static str> {
+        Digest::parse(&self.identity)
+            .ok_or("`identity` has not 64 hexadecimal digits; run `mcpproxy servers add` instead")
+    }
 }
 
 impl DecideReview {
@@ -174,6 +209,13 @@ impl ReviewedDefinition {
         let pin = Pin::parse(&self.pin).ok_or_else(|| {
             format!("`pin` of {} {} has not 64 hexadecimal digits; copy it unchanged", self.kind, shown(&self.name))
         })?;
+        let choice = match (choice, self.rejected) {
+            (Choice::Accept, true) => Choice::AcceptRejected,
+            (Choice::Reject, true) => {
+                return Err(format!("{} {} is rejected already", self.kind, shown(&self.name)));
+            }
+            (choice, _) => choice,
+        };
         Ok(PinDecision { key: DefinitionKey { kind, name: self.name.as_str().into() }, pin, choice })
     }
 }
@@ -316,6 +358,8 @@ mod tests {
         let twice = r#"{"accept": [{"kind": "tool", "name": "a", "pin": "PIN"}], "reject": [{"kind": "tool", "name": "a", "pin": "PIN"}]}"#;
         check(twice, "tool a has two decisions");
         check(r#"{"accept": [], "rejected": []}"#, "unknown field");
+        let again = r#"{"reject": [{"kind": "tool", "name": "a", "pin": "PIN", "rejected": true}]}"#;
+        check(again, "tool a is rejected already");
         let many: Vec<String> =
             (0..=DECISIONS_MAX).map(|n| format!(r#"{{"kind": "tool", "name": "{n}", "pin": "PIN"}}"#)).collect();
         check(&format!(r#"{{"accept": [{}]}}"#, many.join(",")), "10001 decisions are too many");

@@ -3,6 +3,7 @@
 mod edit;
 mod list;
 mod review;
+mod welcome;
 
 use clap::Subcommand;
 use http::Method;

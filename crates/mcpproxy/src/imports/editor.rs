@@ -73,7 +73,8 @@ impl SettingsEditor {
 
     fn change(&self, server: &ServerName, change: Change) -> Result<Edited, EditError> {
         let written = write_change(&self.home, server, change).map_err(|error| of_error(&error))?;
-        let unused: Vec<&str> = written.unused.iter().map(String::as_str).collect();
+        let unused = written.unused_secrets();
+        let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
         let note = format!(
             "Files that nothing refers to any more: {}. They may be the only copy, so they were not deleted.",
             unused.join(", ")

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mcpproxy_core::settings::server_keys;
-use mcpproxy_core::trust::Welcome;
+use mcpproxy_core::settings::{Settings, server_keys};
 use mcpproxy_core::{ServerName, nearest};
 
 use super::edit::{self, Change, EditError};
@@ -12,15 +11,12 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
 
-/// A change of the settings file.
-pub(crate) struct Written {
-    /// Files with secrets that nothing refers to any more.
-    pub(crate) unused: BTreeSet<String>,
-    /// True if a server that nobody announced waits for a review.
-    pub(crate) is_reviewed: bool,
-    /// The text of the settings before the change. `None` if there was no file.
+/// An edited settings file that is not written yet.
+pub(crate) struct Edited {
+    /// `None` if there was no file.
     pub(crate) before: Option<String>,
     pub(crate) after: String,
+    pub(crate) settings: Settings,
 }
 
 /// The part of the change that decides which mistakes stop it.
@@ -31,9 +27,18 @@ enum Brings {
     Nothing,
 }
 
-/// Reads, edits and writes the settings file.
-pub(crate) fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Written> {
+/// Edits and writes the settings file.
+pub(crate) fn write_change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Edited> {
     let _lock = home.lock_settings()?;
+    let edited = edit(home, name, change)?;
+    // The gateway refuses secrets in a file that other users can read.
+    let readers = if edited.settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
+    replace_file(&home.settings(), &edited.after, readers)?;
+    Ok(edited)
+}
+
+/// Reads and edits the settings, and checks the result.
+pub(crate) fn edit(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Edited> {
     let path = home.settings();
     let before = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &before {
@@ -63,15 +68,14 @@ pub(crate) fn write_change(home: &Home, name: &ServerName, change: Change) -> an
             return Err(unchanged(settings_file::bad(&path, mistakes)).into());
         }
     }
-    // The gateway refuses secrets in a file that other users can read.
-    let readers = if settings.inline_secrets().is_empty() { Readers::AsBefore } else { Readers::OnlyUs };
-    replace_file(&path, &after, readers)?;
-    Ok(Written {
-        unused: edit::unused_secrets(before.as_deref().unwrap_or_default(), &after),
-        is_reviewed: settings.trust.first_sight == Welcome::Review,
-        before,
-        after,
-    })
+    Ok(Edited { before, after, settings })
+}
+
+impl Edited {
+    /// Lists files with secrets that nothing refers to any more.
+    pub(crate) fn unused_secrets(&self) -> BTreeSet<String> {
+        edit::unused_secrets(self.before.as_deref().unwrap_or_default(), &self.after)
+    }
 }
 
 /// Names the server that was probably meant, if the settings have none with this name.

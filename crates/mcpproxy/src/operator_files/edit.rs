@@ -7,6 +7,7 @@ use mcpproxy_core::settings::server_keys;
 use mcpproxy_core::{JSONC, ServerName};
 use serde_json::Value;
 
+#[derive(Clone)]
 pub(crate) enum Change {
     Add(Value),
     Remove,

@@ -74,10 +74,50 @@ fn a_user_reviews_a_server_that_a_script_added() {
     assert!(folder.run(&CALL).starts_with("exit 0\n"));
     let status = folder.run(&["status"]);
     assert!(status.contains("none waiting, 1 rejected") && !status.contains("review_waiting"), "{status}");
-    assert!(folder.run(&["servers", "review", "office"]).contains("nothing waits for review at office"));
+    let review = folder.run(&["servers", "review", "office"]);
+    assert!(review.contains("nothing waits for review at office"), "{review}");
+    assert!(review.contains("1 definition is rejected. See them with:\n"), "{review}");
+
+    // A rejection can be taken back, on purpose and by a user.
+    let read = folder.run(&["servers", "review", "office", "--rejected"]);
+    assert!(read.contains(", and rejected\n") && read.contains("Rejected by anna on "), "{read}");
+    let entry = folder.json(&["servers", "review", "office", "--rejected"])["entries"][0].clone();
+    assert_eq!((entry["reason"].as_str(), entry["rejected_by"].as_str()), (Some("rejected"), Some("anna")), "{entry}");
+    let name = entry["name"].as_str().filter(|name| !name.is_empty()).or(entry["kind"].as_str()).unwrap();
+    let refused = folder.run(&["servers", "review", "office", "--accept", name]);
+    assert!(refused.starts_with("exit 3\n"), "{refused}");
+    let mut anna = Person::runs(folder.command(&["servers", "review", "office", "--rejected"]).env("NO_COLOR", "1"));
+    anna.sees("accept, skip or quit? ");
+    anna.types("accept\n");
+    anna.sees("Sign in to accept 1.");
+    sign_in(&mut anna);
+    anna.sees("accepted 1");
+    assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
+    let review = folder.run(&["servers", "review", "office", "--rejected"]);
+    assert!(review.contains("nothing that it lists is rejected at office"), "{review}");
+    let status = folder.run(&["status"]);
+    assert!(!status.contains("rejected"), "{status}");
 }
 
-/// The person at the terminal has just chosen the server.
+/// A server that a script adds while no gateway runs must not count as chosen by the operator at the next start.
+#[test]
+fn a_server_that_a_script_added_waits_also_after_a_start() {
+    let folder = folder();
+    let added = run(&folder, &add("office"));
+    assert!(added.contains("servers review office"), "{added}");
+    let serving = Serving::start(&folder);
+    serving.wait("the line", || serving.has_said("! office is new: "));
+    let hidden = folder.run(&["tools", "list", "--server", "office"]);
+    assert!(hidden.contains("No tool is accepted yet.\n"), "{hidden}");
+    assert!(hidden.contains("definitions wait for review: mcpproxy --home FOLDER servers review office"), "{hidden}");
+    let searched = folder.run(&["tools", "search", "list projects", "--server", "office"]);
+    assert!(
+        searched.contains("definitions wait for review: mcpproxy --home FOLDER servers review office"),
+        "{searched}"
+    );
+}
+
+/// The person at the terminal has just chosen the server, and nobody could sign in yet.
 #[test]
 fn a_server_that_a_person_adds_needs_no_review() {
     let folder = folder();
@@ -88,4 +128,30 @@ fn a_server_that_a_person_adds_needs_no_review() {
     assert_eq!(person.leaves(), Some(0), "{}", person.screen());
     assert!(!person.screen().contains("review"), "{}", person.screen());
     assert!(folder.run(&["call", "tool-read", "office:list_projects"]).starts_with("exit 0\n"));
+}
+
+/// Once there are users, an agent with a shell must not be able to choose a server. Only a user can.
+#[test]
+fn a_user_signs_in_to_add_a_server_without_a_review() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    let person = |name: &str| Person::runs(&folder.command(&add(name).iter().map(String::as_str).collect::<Vec<_>>()));
+
+    let mut anna = person("office");
+    anna.sees("without a review?");
+    anna.types("y\n");
+    sign_in(&mut anna);
+    anna.sees("office is ready: ");
+    assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
+    assert!(folder.run(&["call", "tool-read", "office:list_projects"]).starts_with("exit 0\n"));
+
+    let mut later = person("bureau");
+    later.sees("without a review?");
+    later.types("\n");
+    later.sees("wait for review");
+    assert_eq!(later.leaves(), Some(0), "{}", later.screen());
+    assert!(!folder.run(&["call", "tool-read", "bureau:list_projects"]).starts_with("exit 0\n"));
+    let settings = folder.read("mcp_config.json");
+    assert_eq!(settings.matches("\"first_sight\": \"review\"").count(), 1, "{settings}");
 }

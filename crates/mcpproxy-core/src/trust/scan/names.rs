@@ -3,7 +3,7 @@
 
 use super::fold::look_alike;
 use super::hints::words;
-use super::neighbours::{Likeness, Neighbours};
+use super::neighbours::{Likeness, Neighbours, looks_like};
 use super::quote::visible;
 use super::{Finding, Severity};
 
@@ -20,6 +20,34 @@ const COMMON: &str = "file files mail email gmail message messages list read wri
 /// Names of tools that many servers share.
 const GENERIC: &str = "search fetch read list get query execute help ping echo status delete write create update run \
     login logout version info health test add remove send ask chat think convert translate";
+
+/// Services that many servers are for. A server whose name looks like one of these may pose as it.
+const SERVICES: &str = "airtable asana atlassian azure bitbucket calendar cloudflare confluence discord docker dropbox \
+    figma filesystem github gitlab gmail google grafana hubspot jira kubernetes linear microsoft mongodb mysql notion \
+    onedrive outlook paypal playwright postgres puppeteer redis salesforce sentry sharepoint slack sqlite stripe supabase \
+    telegram terraform trello vercel zapier";
+
+/// Looks for a server name that can be taken for the name of another server, or of a well-known service. Server names
+/// have only lower-case ASCII letters, digits, `-` and `_`, so what remains is `glthub`, `g1thub` and `git_hub`.
+pub(super) fn scan_server<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Option<Finding> {
+    let finding = |reason: String| {
+        let (rule, severity, place) = ("look-alike-server", Severity::Medium, "server".to_owned());
+        Some(Finding { rule, severity, place, reason })
+    };
+    if let Some(other) = others.into_iter().find(|other| *other != name && looks_like(name, other)) {
+        let reason = format!("The server's name `{}` looks like your server `{}`.", visible(name), visible(other));
+        return finding(reason);
+    }
+    let words = words(name);
+    let services = || SERVICES.split_ascii_whitespace();
+    // `github-work` names the service itself.
+    if words.iter().any(|word| services().any(|service| service == word)) {
+        return None;
+    }
+    let candidates = std::iter::once(name).chain(words.iter().map(String::as_str));
+    let posed = candidates.filter_map(|candidate| services().find(|service| looks_like(candidate, service))).next()?;
+    finding(format!("The server's name `{}` looks like `{posed}`, and is spelled differently.", visible(name)))
+}
 
 pub(super) fn scan(name: &str, neighbours: &Neighbours, findings: &mut Vec<Finding>) {
     let mut add = |rule, severity, reason| findings.push(Finding { rule, severity, place: "name".to_owned(), reason });
@@ -92,6 +120,32 @@ fn is_leet(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_that_deceive() {
+        let check = |name: &str, others: &[&str], expected: Option<&str>| {
+            let found = scan_server(name, others.iter().copied()).map(|finding| finding.reason);
+            assert_eq!(found.as_deref(), expected, "{name} {others:?}");
+        };
+        check("github", &["github", "gitlab", "fx"], None);
+        check("glthub", &["github"], Some("The server's name `glthub` looks like your server `github`."));
+        check("0ffice", &["demo", "office"], Some("The server's name `0ffice` looks like your server `office`."));
+        check("glthub", &[], Some("The server's name `glthub` looks like `github`, and is spelled differently."));
+        check(
+            "g1thub-work",
+            &[],
+            Some("The server's name `g1thub-work` looks like `github`, and is spelled differently."),
+        );
+        check("git_hub", &[], Some("The server's name `git_hub` looks like `github`, and is spelled differently."));
+        check(
+            "kubernettes",
+            &[],
+            Some("The server's name `kubernettes` looks like `kubernetes`, and is spelled differently."),
+        );
+        check("github-work", &["github-home", "github"], None);
+        check("postgres-1", &["postgres-2"], None);
+        check("time", &["demo"], None);
+    }
 
     #[test]
     fn names_that_deceive() {

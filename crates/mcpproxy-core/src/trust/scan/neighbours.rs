@@ -57,6 +57,12 @@ impl Neighbours {
     }
 }
 
+/// Returns whether two different names look the same.
+pub(super) fn looks_like(name: &str, other: &str) -> bool {
+    let (a, b) = (skeleton(name), skeleton(other));
+    a == b || is_one_edit(&a, &b)
+}
+
 /// Reduces a name to its look: look-alike letters and digits become one letter, and separators disappear.
 pub(super) fn skeleton(name: &str) -> String {
     let mut out = String::with_capacity(name.len());

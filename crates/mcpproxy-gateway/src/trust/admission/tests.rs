@@ -23,7 +23,8 @@ fn known(listed: &Offers) -> Known {
         let accepted = Some(Accepted { pin: one.pin(), json: Arc::clone(&one.json) });
         (one.key, Pinned { accepted, ..Pinned::default() })
     };
-    Known { is_known: true, definitions: definitions(listed).into_iter().map(accepted).collect() }
+    let definitions = definitions(listed).into_iter().map(accepted).collect();
+    Known { is_known: true, definitions, ..Known::default() }
 }
 
 fn rules() -> Rules {

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::{ArgGroup, Args};
-use http::Method;
 use mcpproxy_core::ServerName;
 use mcpproxy_core::settings::suggest_server_name;
 use serde_json::{Value, json};
 
+use super::welcome::{self, FirstSight};
 use crate::client::{Rest, state};
 use crate::home::Home;
-use crate::operator_files::change::write_change;
+use crate::operator_files::change;
 use crate::operator_files::edit::Change;
 use crate::terminal::output::{self, print};
-use crate::terminal::prompt::Terminal;
 use crate::terminal::shell::plain_word;
 
 #[derive(Debug, Args)]
@@ -42,43 +41,36 @@ pub(crate) struct Add {
 }
 
 /// Edits the settings file. A running gateway reloads it.
-pub(super) async fn change(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<()> {
+pub(super) async fn change(home: &Home, name: &ServerName, mut change: Change) -> anyhow::Result<()> {
     home.create()?;
     let path = home.settings();
     let done = Done::of(&change);
-    let is_by_user = Terminal::of_user().is_some();
-    if is_by_user && done.brings_server() {
-        announce(home, name).await?;
+    let mut welcome = FirstSight::Accepted;
+    if let Change::Add(server) = &mut change {
+        // Mistakes come before questions.
+        let edited = change::edit(home, name, Change::Add(server.clone()))?;
+        welcome = welcome::first_sight(home, name, &edited.settings).await?;
+        welcome.write_into(server);
     }
-    let written = write_change(home, name, change)?;
+    let written = change::write_change(home, name, change)?;
     print(&format!("{}\n", done.sentence(name, &path)))?;
-    tell_unused(home, &written.unused);
+    tell_unused(home, &written.unused_secrets());
+    let review = welcome.sentence(&home.command("mcpproxy", &format!("servers review {name}")));
     if home.running()?.is_none() {
         let serve = home.command("mcpproxy", "serve");
         output::tell(&match done {
             Done::Added | Done::Enabled => format!("No gateway is running. Start it with `{serve}` to use {name}."),
             Done::Removed | Done::Disabled => "No gateway is running, so nothing else changes.".to_owned(),
         });
+        review.iter().for_each(|text| output::tell(text));
         return Ok(());
     }
     let answer = Rest::connect(home)?.reload().await?;
     output::tell(&state::describe(home, &answer, name.as_str()));
     // A server that is ready says by itself how much waits.
-    if done == Done::Added && !is_by_user && written.is_reviewed && !state::is_ready(&answer, name.as_str()) {
-        let review = home.command("mcpproxy", &format!("servers review {name}"));
-        output::tell(&format!("Added without a terminal, so its tools wait for your review:\n  {review}"));
+    if !state::is_ready(&answer, name.as_str()) {
+        review.iter().for_each(|text| output::tell(text));
     }
-    Ok(())
-}
-
-/// Tells the running gateway that a person is about to add this server at a terminal. The person has just chosen it, so
-/// its first definitions need no review.
-async fn announce(home: &Home, name: &ServerName) -> anyhow::Result<()> {
-    if home.running()?.is_none() {
-        return Ok(());
-    }
-    // Without the announcement, the definitions wait for a review. That is safe, and the next lines say so.
-    let _reviewed_otherwise = Rest::connect(home)?.ask(Method::POST, &format!("/api/v1/servers/{name}/announce")).await;
     Ok(())
 }
 
@@ -108,14 +100,6 @@ impl Done {
             Change::Remove => Self::Removed,
             Change::Enable => Self::Enabled,
             Change::Disable => Self::Disabled,
-        }
-    }
-
-    /// Returns true if the server runs after the change, and may not have run before.
-    fn brings_server(self) -> bool {
-        match self {
-            Self::Added | Self::Enabled => true,
-            Self::Removed | Self::Disabled => false,
         }
     }
 

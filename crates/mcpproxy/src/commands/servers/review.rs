@@ -41,9 +41,10 @@ Examples:
   mcpproxy servers review fx                  Read and decide, one by one
   mcpproxy servers review fx --accept-all     Accept a whole upgrade
   mcpproxy servers review fx --accept get_rate tool:list_rates
+  mcpproxy servers review fx --rejected       Accept what was rejected before
   mcpproxy servers review fx -o json          Print what waits
 
-Definitions are tools, prompts, resource templates and the instructions of a server. New and changed ones wait here, and agents do not see them. [-old-] and {+new+} words are marked, and invisible characters are shown as ⟨U+202E⟩. You decide at a terminal and sign in last. Agents and the admin key cannot decide. A definition with a finding of severity high is accepted only one by one, or by its name. A rejected definition stays hidden until the server changes it.")]
+Definitions are tools, prompts, resource templates and the instructions of a server. New and changed ones wait here, and agents do not see them. [-old-] and {+new+} words are marked, and invisible characters are shown as ⟨U+202E⟩. You decide at a terminal and sign in last. Agents and the admin key cannot decide. A definition with a finding of severity high is accepted only one by one, or by its name. A rejected definition stays hidden until the server changes it, or until you accept it with --rejected or by its name.")]
 pub(crate) struct ReviewArgs {
     /// Name of the server
     #[arg(value_parser = names::parse_server, add = names::servers())]
@@ -63,6 +64,9 @@ pub(crate) struct ReviewArgs {
     /// Do not show the definitions again before you sign in. Needs one of the options above
     #[arg(long, short)]
     yes: bool,
+    /// Show definitions that a user rejected, to accept them after all
+    #[arg(long)]
+    rejected: bool,
 }
 
 impl ReviewArgs {
@@ -77,14 +81,25 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
             .hint("add --accept NAME, --reject NAME, --accept-all or --reject-all")
             .into());
     }
-    let path = format!("/api/v1/servers/{}/review", args.name);
-    let (answer, text) = Rest::connect(home)?.ask_for_text(Method::GET, &path).await?;
+    // A name may be the one of a rejected definition.
+    let with_rejected = if args.rejected || !args.accept.is_empty() { "?rejected=true" } else { "" };
+    let path = format!("/api/v1/servers/{}/review{with_rejected}", args.name);
+    let (mut answer, text) = Rest::connect(home)?.ask_for_text(Method::GET, &path).await?;
     let mut review: Review = serde_json::from_str(&text).context("the gateway sent no review")?;
+    if args.rejected {
+        review.entries.retain(Entry::is_rejected);
+    } else {
+        let is_named = |entry: &Entry| args.accept.iter().any(|name| *name == entry.name || *name == entry.full_name());
+        review.entries.retain(|entry| !entry.is_rejected() || is_named(entry));
+    }
+    if let (true, Some(all)) = (args.rejected, answer.get_mut("entries").and_then(Value::as_array_mut)) {
+        all.retain(|entry| entry.get("rejected_by").is_some_and(Value::is_string));
+    }
     let order = |entry: &Entry| KINDS.iter().position(|kind| *kind == entry.kind);
     review.entries.sort_by(|a, b| (order(a), &a.name).cmp(&(order(b), &b.name)));
     let paper = Paper { columns: prose_columns(), colours: Colours::of(&std::io::stdout()) };
     if review.entries.is_empty() {
-        return nothing(&answer, format, &args);
+        return nothing(home, &answer, format, &args, review.rejected);
     }
     if args.has_decision() {
         let choices = flags::choices(&args, &review.entries)?;
@@ -96,6 +111,7 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
             Some(terminal) => by_answers(home, terminal, &review, paper).await,
             None => {
                 print(&whole(&review, paper))?;
+                tell_rejected(home, &args, review.rejected);
                 let command = home.command("mcpproxy", &format!("servers review {}", args.name));
                 tell(&format!("To decide, run this in a terminal:\n  {command}"));
                 Ok(Exit::Done)
@@ -104,13 +120,26 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
     }
 }
 
-fn nothing(answer: &Value, format: Format, args: &ReviewArgs) -> anyhow::Result<Exit> {
+fn nothing(home: &Home, answer: &Value, format: Format, args: &ReviewArgs, rejected: usize) -> anyhow::Result<Exit> {
     let name = &args.name;
     if args.accept.is_empty() && args.reject.is_empty() {
-        format.print(answer, || format!("nothing waits for review at {name}\n"))?;
+        let what = if args.rejected { "nothing that it lists is rejected" } else { "nothing waits for review" };
+        format.print(answer, || format!("{what} at {name}\n"))?;
+        tell_rejected(home, args, rejected);
         return Ok(Exit::Done);
     }
     Err(Failure::new(Exit::Failed, format!("Nothing waits for review at {name}.")).into())
+}
+
+/// Says that there are rejected definitions, which are not asked about again.
+fn tell_rejected(home: &Home, args: &ReviewArgs, count: usize) {
+    if count > 0 && !args.rejected {
+        let command = home.command("mcpproxy", &format!("servers review {} --rejected", args.name));
+        tell(&format!(
+            "{}. See them with:\n  {command}",
+            counted_as(count, "definition is rejected", "definitions are rejected")
+        ));
+    }
 }
 
 /// Formats a whole review, for a pipe.
@@ -125,8 +154,14 @@ async fn by_answers(home: &Home, terminal: Terminal, review: &Review, paper: Pap
     let mut user = UserAtTerminal::at(terminal)?;
     let choices = ask::choices(&mut user, review, paper).await?;
     if choices.iter().all(Option::is_none) {
-        let wait = counted_as(review.entries.len(), "definition still waits", "definitions still wait");
-        return Err(Failure::new(Exit::Refused, format!("You made no decision. {wait}.")).into());
+        let message = match review.waiting() {
+            0 => "You made no decision, so nothing changed.".to_owned(),
+            count => {
+                let wait = counted_as(count, "definition still waits", "definitions still wait");
+                format!("You made no decision. {wait}.")
+            }
+        };
+        return Err(Failure::new(Exit::Refused, message).into());
     }
     user.tell(&format!("\n{}", hanging(&sign_in_words(&choices), paper.columns, 0)))?;
     decide::send(home, &mut user, review, &choices, Format::Table).await

@@ -50,6 +50,7 @@ pub(super) async fn choices(
         user.tell(OVERVIEW)?;
         match ask(user, "each, accept all, reject all or quit? ", |answer| !matches!(answer, Answer::One(_))).await? {
             Answer::Quit => return Ok(answers.choices),
+            Answer::Rest(Choice::Reject) if review.waiting() == 0 => return Ok(answers.choices),
             Answer::Rest(choice) => tell_rest(user, &mut answers, entries, choice)?,
             Answer::One(_) | Answer::Next => {}
         }
@@ -64,10 +65,15 @@ pub(super) async fn choices(
             user.tell(&format!("\nThis definition has {}. Scroll up.", counted(shown.lines().count(), "line")))?;
         }
         let place = if entries.len() > 1 { format!("{} of {}: ", index + 1, entries.len()) } else { String::new() };
-        match ask(user, &format!("{place}accept, reject, skip or quit? "), |_| true).await? {
+        let words = if entry.is_rejected() { "accept, skip or quit? " } else { "accept, reject, skip or quit? " };
+        match ask(user, &format!("{place}{words}"), |_| true).await? {
+            // It is rejected already.
+            Answer::One(Choice::Reject) if entry.is_rejected() => {}
             Answer::One(choice) => answers.set(index, choice),
             Answer::Rest(choice) => {
-                answers.set(index, choice);
+                if !(choice == Choice::Reject && entry.is_rejected()) {
+                    answers.set(index, choice);
+                }
                 tell_rest(user, &mut answers, entries, choice)?;
             }
             Answer::Next => {}
@@ -129,6 +135,7 @@ impl Answers {
         for (slot, entry) in self.choices.iter_mut().zip(entries).filter(|(slot, _)| slot.is_none()) {
             match choice {
                 Choice::Accept if entry.is_severe() => severe += 1,
+                Choice::Reject if entry.is_rejected() => {}
                 Choice::Accept | Choice::Reject => *slot = Some(choice),
             }
         }

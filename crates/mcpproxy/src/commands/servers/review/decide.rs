@@ -44,7 +44,7 @@ pub(super) async fn send(
     let results = results?;
     let outcome = Outcome::of(&decided, &results);
     format.print(&json!({ "results": results }), || outcome.text())?;
-    let left = review.entries.len() - decided.len();
+    let left = review.waiting() - decided.iter().filter(|(entry, _)| !entry.is_rejected()).count();
     if left > 0 {
         tell(&format!("{left} still waiting."));
     }
@@ -58,7 +58,11 @@ async fn post(session: &Session, server: &str, decided: &[(&Entry, Choice)]) -> 
     for batch in decided.chunks(BATCH) {
         let list = |choice: Choice| -> Vec<Value> {
             let chosen = batch.iter().filter(|(_, one)| *one == choice);
-            chosen.map(|(entry, _)| json!({"kind": entry.kind, "name": entry.name, "pin": entry.pin})).collect()
+            let named = |entry: &Entry| {
+                let rejected = entry.is_rejected();
+                json!({"kind": entry.kind, "name": entry.name, "pin": entry.pin, "rejected": rejected})
+            };
+            chosen.map(|(entry, _)| named(entry)).collect()
         };
         let (accept, reject) = (list(Choice::Accept), list(Choice::Reject));
         let body = json!({"accept": accept, "reject": reject, "page_key": session.page_key()});

@@ -9,10 +9,16 @@ pub(super) struct Review {
     pub(super) server: String,
     /// True if no definition of this server was ever accepted.
     pub(super) first_sight: bool,
+    /// Findings about the name of the server.
+    #[serde(default)]
+    pub(super) findings: Vec<Finding>,
     pub(super) entries: Vec<Entry>,
+    /// The number of listed definitions that a user rejected.
+    #[serde(default)]
+    pub(super) rejected: usize,
 }
 
-/// A definition that waits. All texts come from the server, so they must be escaped before they are printed.
+/// A definition that waits, or that a user rejected. All texts come from the server, so they must be escaped before they are printed.
 #[derive(Deserialize)]
 pub(super) struct Entry {
     pub(super) kind: String,
@@ -28,6 +34,9 @@ pub(super) struct Entry {
     pub(super) findings: Vec<Finding>,
     pub(super) first_seen_ms: i64,
     pub(super) times: u64,
+    /// The user who rejected it, and the time.
+    pub(super) rejected_by: Option<String>,
+    pub(super) rejected_ms: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +55,19 @@ pub(super) enum Choice {
     Reject,
 }
 
+impl Review {
+    /// Counts the definitions that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.entries.iter().filter(|entry| !entry.is_rejected()).count()
+    }
+}
+
 impl Entry {
+    /// Returns true if a user rejected it, so that it does not wait.
+    pub(super) fn is_rejected(&self) -> bool {
+        self.rejected_by.is_some()
+    }
+
     /// Returns true if the scan found something severe. Such a definition is never accepted together with others.
     pub(super) fn is_severe(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == "high")

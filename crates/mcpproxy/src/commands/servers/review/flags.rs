@@ -25,7 +25,7 @@ pub(super) fn choices(args: &ReviewArgs, entries: &[Entry]) -> Result<Vec<Option
         if slot.is_none() {
             *slot = match (args.accept_all && !entry.is_severe(), args.reject_all) {
                 (true, _) => Some(Choice::Accept),
-                (false, true) => Some(Choice::Reject),
+                (false, true) => Some(Choice::Reject).filter(|_| !entry.is_rejected()),
                 (false, false) => None,
             };
         }
@@ -88,6 +88,7 @@ mod tests {
             accept: owned(accept),
             reject: owned(reject),
             accept_all: all == Some(Choice::Accept),
+            rejected: false,
             reject_all: all == Some(Choice::Reject),
             yes: false,
         }

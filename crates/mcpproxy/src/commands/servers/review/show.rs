@@ -56,11 +56,13 @@ pub(super) fn summary(review: &Review, paper: Paper) -> String {
     let entries = &review.entries;
     let server = visible(&review.server);
     let mut out = String::new();
-    let text = match review.first_sight {
-        true => format!("{server} is new: {}.", kinds(entries)),
-        false => format!("{server}: {}.", changes(entries)),
+    let text = match (review.waiting(), review.first_sight) {
+        (0, _) => format!("{server}: {} rejected.", kinds(entries)),
+        (_, true) => format!("{server} is new: {}.", kinds(entries)),
+        (_, false) => format!("{server}: {}.", changes(entries)),
     };
     paper.say(&mut out, 0, Tone::Strong, &text);
+    review.findings.iter().for_each(|finding| self::finding(&mut out, 0, finding, false, paper));
     for severity in SEVERITIES {
         let count = entries.iter().flat_map(|entry| &entry.findings).filter(|one| one.severity == severity).count();
         if count > 0 {
@@ -120,7 +122,13 @@ pub(super) fn entry(entry: &Entry, paper: Paper) -> String {
         0 | 1 => String::new(),
         times => format!(" The server has shown {times} versions since the last decision. This is the newest."),
     };
-    paper.say(&mut out, INDENT, Tone::Dim, &format!("Waits since {since}.{times}"));
+    let since = match (&entry.rejected_by, entry.rejected_ms) {
+        (Some(user), Some(rejected_ms)) => {
+            format!("Rejected by {} on {}.", visible(user), local(rejected_ms, "%F %H:%M"))
+        }
+        (_, _) => format!("Waits since {since}.{times}"),
+    };
+    paper.say(&mut out, INDENT, Tone::Dim, &since);
     let new = parts(entry.new.get());
     let mut findings: Vec<&Finding> = entry.findings.iter().collect();
     findings.sort_by_key(|finding| SEVERITIES.iter().position(|severity| *severity == finding.severity));
@@ -145,6 +153,8 @@ fn reason(entry: &Entry) -> String {
         "suspicious" => format!("{state}, and suspicious"),
         "not_locked" => format!("{state}, and not in the lock file"),
         "first_sight" => "not accepted yet".to_owned(),
+        "rejected" => format!("{state}, and rejected"),
+        "unreadable" => "cannot be compared".to_owned(),
         _ => state,
     }
 }

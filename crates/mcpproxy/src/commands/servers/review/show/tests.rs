@@ -130,3 +130,29 @@ fn summaries() {
     );
     check(false, &[of("tool", Value::Null, &[])], "fx: 1 new.\n");
 }
+
+#[test]
+fn a_rejected_tool_names_the_user() {
+    let more = json!({"reason": "rejected", "rejected_by": "anna", "rejected_ms": 0});
+    let entry = waiting("tool", "mail", &Value::Null, &tool("Sends an e-mail."), &more);
+    let text = shown(entry.clone());
+    assert!(text.starts_with("tool mail: new, and rejected\n  Rejected by anna on TIME.\n"), "{text}");
+    let finding =
+        json!({"rule": "look-alike-server", "severity": "medium", "where": "server", "reason": "The name \u{1b}."});
+    let review =
+        json!({"server": "glthub", "first_sight": false, "entries": [entry], "rejected": 1, "findings": [finding]});
+    let text = summary(&serde_json::from_value(review).unwrap(), PAPER);
+    assert_eq!(text, "glthub: 1 tool rejected.\n! medium: The name ⟨U+001B⟩. (look-alike-server)\n");
+}
+
+#[test]
+fn a_damaged_definition_is_shown_whole() {
+    let meaning = "The stored definition of fx:mail cannot be read, so nothing is compared. Your decision replaces it.";
+    let more = json!({"reason": "unreadable", "changes": [meaning]});
+    let text = shown(waiting("tool", "mail", &Value::Null, &tool("Sends an e-mail."), &more));
+    assert!(
+        text.starts_with("tool mail: cannot be compared\n  ! The stored definition of fx:mail cannot be read,"),
+        "{text}"
+    );
+    assert!(text.contains("│ Sends an e-mail."), "{text}");
+}
