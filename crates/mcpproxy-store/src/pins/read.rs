@@ -158,13 +158,14 @@ fn waiting(row: &Row) -> Result<WaitingPin, StoreError> {
     let columns = Columns::of(row, WHAT);
     let missing = || columns.corrupt();
     let key = key(&columns, [0, 1, 2])?;
-    // A damaged version is no version to compare with. The reason of the row says so.
-    let accepted = whole(json(&columns, 13))?.flatten();
-    let accepted = accepted.and_then(|json| Some(Accepted { pin: pin(&columns, key.kind, [11, 12, 13]).ok()??, json }));
+    let reason = columns.known(6, Held::parse)?;
+    // A damaged version is no version to compare with.
+    let old = if reason == Held::Unreadable { None } else { whole(json(&columns, 13))?.flatten() };
+    let accepted = old.and_then(|json| Some(Accepted { pin: pin(&columns, key.kind, [11, 12, 13]).ok()??, json }));
     Ok(WaitingPin {
         pin: pin(&columns, key.kind, [3, 4, 5])?.ok_or_else(missing)?,
         json: json(&columns, 5)?.ok_or_else(missing)?,
-        reason: columns.known(6, Held::parse)?,
+        reason,
         details: columns.word(7)?,
         first_seen_ms: columns.number(8)?,
         times: u64::try_from(columns.number(9)?).map_err(|_| columns.corrupt())?,
