@@ -354,7 +354,8 @@ def test_enrolment_leads_to_the_waiting_call(tmp_path: Path, browser: Browser) -
         assert re.search(r"may run update_customer on fx once; approved by ada, not yet run", ada.text)
         assert said(agent.call("update_customer", args, approval_id=approval)) == args
         ada.open(f"/ui/approvals/{approval}")
-        assert re.search(rf"update_customer on fx ran at \d\d:\d\d\S* for agent {agent.name}; approved by ada", ada.text)
+        ran = rf"update_customer on fx ran at \d\d:\d\d\S* for agent {agent.name}; approved by ada"
+        assert re.search(ran, ada.text)
 
 
 def test_headers_of_the_pages(home: tuple[House, Ada]) -> None:

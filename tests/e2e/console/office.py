@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from collections.abc import Iterator
@@ -107,7 +108,8 @@ class Office:
             self.call("cursor", "read", "odd:repeat", odd, intent_reason=HOSTILE)
             self.call("cursor", "read", "odd:huge", {}, intent_reason="x" * 500)
             self.call("cursor", "read", "odd:fail", odd, intent_reason=HOSTILE)
-            self.strange = self.asks("cursor", "write", "demo:change_project_status", self.status("active"), reason=HOSTILE)
+            active = self.status("active")
+            self.strange = self.asks("cursor", "write", "demo:change_project_status", active, reason=HOSTILE)
 
     @staticmethod
     def status(status: str) -> dict[str, Any]:
@@ -123,8 +125,9 @@ class Office:
         return found
 
     def pending(self, agent: str, tool: str) -> str:
-        answer = self.gateway.admin(f"/approvals?{httpx.QueryParams({'state': 'pending', 'agent': agent, 'tool': tool})}")
-        return answer["approvals"][0]["id"] if answer["approvals"] else ""
+        filters = httpx.QueryParams({"state": "pending", "agent": agent, "tool": tool})
+        found = self.gateway.admin(f"/approvals?{filters}")["approvals"]
+        return found[0]["id"] if found else ""
 
     # -- users --------------------------------------------------------------------------------------------------
 
@@ -157,13 +160,14 @@ class Office:
             answer = self.get(path)
             if path in (*PINNED, *FURTHER):
                 assert answer.status_code == 200, f"{path}: {answer.status_code}"
+            assert answer.status_code < 400, f"{path}: {answer.status_code}"
+            # Links also lead to downloads and plain texts.
             is_page = answer.headers.get("content-type", "").startswith("text/html")
-            if answer.status_code != 200 or not is_page or "attachment" in answer.headers.get("content-disposition", ""):
-                assert answer.status_code < 400 or path not in PINNED, f"{path}: {answer.status_code}"
+            if answer.status_code != 200 or not is_page or "content-disposition" in answer.headers:
                 continue
             found.append(path)
             main = answer.text.partition("<main")[2]
-            queue += [link.replace("&#38;", "&").replace("&amp;", "&") for link in re.findall(r'href="(/ui/[^"#]*)', main)]
+            queue += [html.unescape(link) for link in re.findall(r'href="(/ui/[^"#]*)', main)]
         return found
 
     def own_pages(self) -> list[str]:

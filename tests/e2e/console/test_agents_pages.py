@@ -31,7 +31,8 @@ def test_create_a_token(office: Office, browser: Browser) -> None:
         ada.do("press", button="^create the token$")
         token = ada.do("evaluate", script="document.querySelector('#token').innerText").strip()
         assert Wire(office.gateway.mcp, token, MODERN).ask("tools/list")["tools"]
-        snippets = ada.do("evaluate", script="[...document.querySelectorAll('.client pre')].map(one => one.textContent)")
+        texts = "[...document.querySelectorAll('.client pre')].map(one => one.textContent)"
+        snippets = ada.do("evaluate", script=texts)
         assert snippets and all(token in one for one in snippets), "settings to paste"
         ada.open("/ui/agents")
         assert "newcomer" in ada.text and token not in ada.do("html"), "shown once"

@@ -20,7 +20,7 @@ def test_change_a_contract_with_replay(office: Office, browser: Browser) -> None
         shown = ada.text
         assert "riskLevel: high" in shown, "the difference of the file"
         assert "Last week, with this contract" in shown
-        assert re.search(r"[1-9]\d* of \d+ recorded calls of the last 7 days would be decided differently", shown), shown
+        assert re.search(r"[1-9]\d* of \d+ recorded calls of the last 7 days would be decided differently", shown)
         assert gateway.admin("/contracts/demo/create_note")["risk_level"] != "high", "nothing is saved yet"
         ada.do("press", button="^save and apply$")
         until(lambda: gateway.admin("/contracts/demo/create_note")["risk_level"] == "high", SECONDS, "it is in force")

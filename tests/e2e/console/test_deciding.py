@@ -10,14 +10,17 @@ from office import SECONDS, Office
 from user import Browser
 
 
+ROWS = "[...document.querySelectorAll('.row')].map(one => one.innerText)"
+
 
 def test_approve_and_deny_a_waiting_call(office: Office, browser: Browser) -> None:
-    yes, no = {"customerId": "c_1", "changes": {"company": "New & Sons"}}, {"customerId": "c_2", "changes": {"company": "X"}}
+    yes = {"customerId": "c_1", "changes": {"company": "New & Sons"}}
+    no = {"customerId": "c_2", "changes": {"company": "X"}}
     with office.visitor(browser) as ada:
         ada.open("/ui/approvals")
         held = office.later("cursor", "write", "demo:update_customer_data", yes, intent_reason="They have a new name")
         ada.sees("They have a new name")
-        row = ada.do("evaluate", script="[...document.querySelectorAll('.row')].find(one => one.innerText.includes('new name')).innerText")
+        (row,) = [one for one in ada.do("evaluate", script=ROWS) if "They have a new name" in one]
         assert "demo:update_customer_data" in row and "customerId: c_1" in row and "cursor" in row
         ada.do("follow", link="They have a new name")
         ada.approve()
@@ -34,7 +37,7 @@ def test_approve_and_deny_a_waiting_call(office: Office, browser: Browser) -> No
         assert (code(refused), details(refused)["comment"]) == ("approval_denied", "Ask them first.")
         assert re.search("did not run for agent cursor; denied by ada at", ada.text)
         ada.open("/ui/approvals?state=all")
-        rows = ada.do("evaluate", script="[...document.querySelectorAll('.row')].map(one => one.innerText)")
+        rows = ada.do("evaluate", script=ROWS)
         assert any("Ran" in row and "approved by ada" in row for row in rows), rows
         assert any("Denied" in row and "by ada" in row for row in rows), rows
         assert ada.look()["complaints"] == []

@@ -13,6 +13,11 @@ from user import Browser
 THEMES = ("light", "dark")
 PHONE_WIDTH = 360
 SHOT_WIDTHS = {"wide": 1200, "phone": 390}
+# Folded parts are read too. A menu lies above the rest of the page, so it stays closed.
+UNFOLD = (
+    "document.querySelectorAll('details').forEach(one => { one.open = true;"
+    " one.open = ![...one.children].some(part => getComputedStyle(part).position === 'absolute'); })"
+)
 HEADINGS = "[...document.querySelectorAll('main h1, main h2, main h3, main h4')].map(one => Number(one.tagName[1]))"
 
 
@@ -38,8 +43,7 @@ def test_everybody_can_use_every_page(office: Office, pages: list[str], browser:
         ada.do("theme", scheme=theme)
         for page in pages:
             assert ada.open(page) == 200, page
-            # Folded parts are read too.
-            ada.do("evaluate", script="document.querySelectorAll('details').forEach(one => { one.open = true; })")
+            ada.do("evaluate", script=UNFOLD)
             for one in ada.do("axe"):
                 if one["impact"] in ("serious", "critical"):
                     found.append(f"{page}: {one['id']} ({one['help']}): {one['places']}")
@@ -51,11 +55,13 @@ def test_no_page_scrolls_sideways(office: Office, pages: list[str], browser: Bro
         wide = []
         for page in pages:
             ada.open(page)
+            # Menus too.
             ada.do("evaluate", script="document.querySelectorAll('details').forEach(one => { one.open = true; })")
             if ada.is_too_wide():
                 reaching = (
-                    "[...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > innerWidth"
-                    " && !one.closest('.scroll')).slice(0, 3).map(one => one.outerHTML.slice(0, 120))"
+                    "[...document.querySelectorAll('main *')].filter(one => !one.closest('.scroll') &&"
+                    " one.getBoundingClientRect().right > document.documentElement.clientWidth).slice(0, 3)"
+                    ".map(one => one.outerHTML.slice(0, 120))"
                 )
                 wide.append(f"{page}: {ada.do('evaluate', script=reaching)}")
     assert not wide, "\n".join(wide)
@@ -67,7 +73,8 @@ def test_buttons_are_large_enough_for_fingers(office: Office, pages: list[str], 
         small = []
         for page in pages:
             ada.open(page)
-            small += [f"{page}: {one}" for one in ada.do("buttons") if one["name"] and min(one["height"], one["width"]) < 24]
+            buttons = [one for one in ada.do("buttons") if one["name"]]
+            small += [f"{page}: {one}" for one in buttons if min(one["height"], one["width"]) < 24]
     assert not small, "\n".join(small)
 
 
@@ -91,7 +98,8 @@ def test_headings_are_in_order(office: Office, pages: list[str], browser: Browse
             ada.open(page)
             levels = ada.do("evaluate", script=HEADINGS)
             assert levels.count(1) == 1 and levels[0] == 1, f"{page}: {levels}"
-            assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), f"{page}: {levels}"
+            pairs = zip(levels, levels[1:], strict=False)
+            assert all(after <= before + 1 for before, after in pairs), f"{page}: {levels}"
 
 
 def test_no_page_complains(office: Office, pages: list[str], browser: Browser) -> None:

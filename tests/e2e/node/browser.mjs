@@ -78,7 +78,8 @@ const actions = {
     await part(page, region).locator(`[name="${field}"]`).locator('visible=true').first().setChecked(on);
   },
   async follow({ page, link, region }) {
-    await part(page, region).getByRole('link', { name: new RegExp(link, 'i') }).locator('visible=true').first().click();
+    const named = part(page, region).getByRole('link', { name: new RegExp(link, 'i') });
+    await named.locator('visible=true').first().click();
     await page.waitForLoadState('load');
   },
   async key({ page, key }) {
@@ -88,7 +89,7 @@ const actions = {
   async sees({ page, text, within = PATIENCE }) {
     await seen(page, text, within);
   },
-  // Until a condition of the page holds. `waitForFunction` would evaluate the text in the page, which the policy forbids.
+  // Until a condition of the page holds. `waitForFunction` would evaluate the text in the page; the policy forbids that.
   async wait({ page, script, within = PATIENCE }) {
     const end = Date.now() + within;
     while (!(await page.evaluate(script))) {
