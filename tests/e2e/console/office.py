@@ -34,6 +34,8 @@ PINNED = (
 )
 # Pages that the navigation does not name.
 FURTHER = ("/ui/approvals?state=all", "/ui/grants", "/ui/account")
+# Tools whose records are looked at: with an approval, a dry run, a hostile result, a long one and an error.
+RECORDED = ("change_project_status", "delete_user", "create_note", "repeat", "huge", "fail")
 # A tag that becomes an element, a script, direction marks, an invisible character, a terminal escape.
 HOSTILE = '"><b data-hostile>bold</b><script>window.hacked = 1</script>\u202egnp.exe\u2066\u200b\x1b[2J</script>'
 INVISIBLE = "[\u202a-\u202e\u2066-\u2069\u200b-\u200f\x1b]"
@@ -151,10 +153,13 @@ class Office:
 
     def pages(self) -> list[str]:
         """Returns the addresses of all pages: those of the navigation, and one of each kind that links lead to."""
-        found, kinds, queue = [], set(), [*PINNED, *FURTHER, *self.own_pages()]
+        own = self.own_pages()
+        found, kinds, queue = [], set(), [*PINNED, *FURTHER, *own]
         while queue:
             path = queue.pop(0)
-            if (kind := kind_of(path)) in kinds:
+            # Requests and records of our own differ in what they show.
+            kind = path if path in own else kind_of(path)
+            if kind in kinds:
                 continue
             kinds.add(kind)
             answer = self.get(path)
@@ -167,16 +172,26 @@ class Office:
                 continue
             found.append(path)
             main = answer.text.partition("<main")[2]
-            queue += [html.unescape(link) for link in re.findall(r'href="(/ui/[^"#]*)', main)]
+            links = [html.unescape(link) for link in re.findall(r'href="(/ui/[^"]*)', main)]
+            queue += [link.partition("#")[0] for link in links]
         return found
 
     def own_pages(self) -> list[str]:
-        return [f"/ui/approvals/{one}" for one in (self.waiting, self.ran, self.denied)]
+        """Returns the pages of the approval requests, and of the newest record of some tools."""
+        self.records = {}
+        for one in self.gateway.records("--type", "call", "--limit", "200"):
+            self.records.setdefault(one["tool"], one["id"])
+        shown = [self.records[tool] for tool in RECORDED if tool in self.records]
+        return [f"/ui/approvals/{one}" for one in (self.waiting, self.ran, self.denied)] + [
+            f"/ui/activity/{one}" for one in shown
+        ]
 
     def file_name(self, page: str) -> str:
         """Returns a name for a picture of the page that is the same in every run."""
         for name in ("waiting", "ran", "denied", "strange"):
             page = page.replace(getattr(self, name, "-"), name)
+        for tool, record in self.records.items():
+            page = page.replace(record, tool)
         page = re.sub(r"\b[0-9A-Z]{12,}\b", "one", page)
         return re.sub(r"[^a-z0-9]+", "-", page.removeprefix("/ui/").lower()).strip("-")[:80] or "overview"
 
@@ -189,5 +204,4 @@ def kind_of(path: str) -> str:
     names = re.sub(r"^(/ui/tools/[^/]+)/[^/]+", r"\1/TOOL", names)
     names = re.sub(r"^/ui/agents/(?!new$)[^/]+", "/ui/agents/NAME", names)
     keys = sorted({pair.partition("=")[0] for pair in parts.query.split("&") if pair})
-    # Requests in different states look different.
-    return f"{parts.path if names == '/ui/approvals/ID' else names}?{'&'.join(keys)}"
+    return f"{names}?{'&'.join(keys)}"

@@ -67,6 +67,18 @@ def test_no_page_scrolls_sideways(office: Office, pages: list[str], browser: Bro
     assert not wide, "\n".join(wide)
 
 
+def test_no_list_is_cut(office: Office, pages: list[str], browser: Browser) -> None:
+    """Styles of one page must not shorten the list of another."""
+    cut = (
+        "[...document.querySelectorAll('main ul, main ol, main table')].filter(one => one.scrollHeight >"
+        " one.clientHeight + 4 && getComputedStyle(one).overflowY !== 'visible').map(one => one.className)"
+    )
+    with office.visitor(browser) as ada:
+        for page in pages:
+            ada.open(page)
+            assert ada.do("evaluate", script=cut) == [], page
+
+
 def test_buttons_are_large_enough_for_fingers(office: Office, pages: list[str], browser: Browser) -> None:
     """WCAG 2.2 asks for 24 pixels. The buttons that decide have 44."""
     with office.visitor(browser, phone=True, width=PHONE_WIDTH) as ada:
