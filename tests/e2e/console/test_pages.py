@@ -18,6 +18,13 @@ UNFOLD = (
     "document.querySelectorAll('details').forEach(one => { one.open = true;"
     " one.open = ![...one.children].some(part => getComputedStyle(part).position === 'absolute'); })"
 )
+# Pairs of cards of which neither contains the other, and which share more than a border.
+OVERLAPS = """(() => {
+  const cards = [...document.querySelectorAll('main .card')].map(one => [one, one.getBoundingClientRect()]);
+  return cards.flatMap(([one, a]) => cards.filter(([other, b]) => one !== other && !one.contains(other) &&
+    !other.contains(one) && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(() => one.innerText.slice(0, 40)));
+})()"""
 HEADINGS = "[...document.querySelectorAll('main h1, main h2, main h3, main h4')].map(one => Number(one.tagName[1]))"
 
 
@@ -67,16 +74,19 @@ def test_no_page_scrolls_sideways(office: Office, pages: list[str], browser: Bro
     assert not wide, "\n".join(wide)
 
 
-def test_no_list_is_cut(office: Office, pages: list[str], browser: Browser) -> None:
-    """Styles of one page must not shorten the list of another."""
+def test_nothing_is_cut_or_covered(office: Office, pages: list[str], browser: Browser) -> None:
+    """The styles of one page neither shorten the list of another nor put one card above another."""
     cut = (
         "[...document.querySelectorAll('main ul, main ol, main table')].filter(one => one.scrollHeight >"
         " one.clientHeight + 4 && getComputedStyle(one).overflowY !== 'visible').map(one => one.className)"
     )
     with office.visitor(browser) as ada:
-        for page in pages:
-            ada.open(page)
-            assert ada.do("evaluate", script=cut) == [], page
+        for width in SHOT_WIDTHS.values():
+            ada.do("resize", width=width)
+            for page in pages:
+                ada.open(page)
+                assert ada.do("evaluate", script=cut) == [], f"{page} at {width} pixels"
+                assert ada.do("evaluate", script=OVERLAPS) == [], f"{page} at {width} pixels"
 
 
 def test_buttons_are_large_enough_for_fingers(office: Office, pages: list[str], browser: Browser) -> None:
