@@ -99,7 +99,7 @@ class Office:
         self.call("cursor", "read", "demo:no_such_tool", {})
         self.ran = self.asks("cursor", "write", "demo:change_project_status", self.status("on_hold"), **why)
         assert self.session.approve(self.ran).status_code == 200
-        self.call("cursor", "write", "demo:change_project_status", self.status("on_hold"), approval_id=self.ran, **why)
+        assert not self.held.result(60).get("isError")
         self.denied = self.asks("cursor", "write", "demo:change_project_status", self.status("completed"), **why)
         assert self.session.deny(self.denied, "Not before the launch.").status_code == 200
         max_ = {"userId": "u_max"}
@@ -118,10 +118,10 @@ class Office:
         return {"projectId": "p_website", "status": status}
 
     def asks(self, agent: str, variant: str, tool: str, args: dict[str, Any], reason: str = "", **more: Any) -> str:
-        """Makes a call that needs an approval, and gives it up. Returns the id of the approval request."""
+        """Makes a call that waits for an approval. Returns the id of the approval request."""
         if reason:
             more["intent_reason"] = reason
-        held = self.later(agent, variant, tool, args, **more)
+        self.held = held = self.later(agent, variant, tool, args, **more)
         found = until(lambda: self.pending(agent, tool) or held.done() and "done", SECONDS, "an approval request")
         assert found != "done", held.result()
         return found
