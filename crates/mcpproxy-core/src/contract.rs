@@ -27,8 +27,8 @@ pub(crate) use effective::asks;
 pub use effective::{Need, Source, Sourced};
 pub(crate) use fields::FIELDS;
 pub use fields::{Contract, Effective};
-pub(crate) use files::{contracts_of, documents, draft_line};
 pub use files::{CONTRACTS_MAX, FILE_MAX_BYTES};
+pub(crate) use files::{contracts_of, documents, draft_line};
 pub use format::schema;
 
 /// The start of the line that marks a contract file as a draft. Operators remove the line after they have reviewed the

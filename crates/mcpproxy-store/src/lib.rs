@@ -57,7 +57,8 @@ pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
 pub use pins::{
-    AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, RejectedPin, WaitingPin,
+    AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, RejectedPin,
+    WaitingPin,
 };
 pub use record::id::RecordId;
 pub use record::mark::CallMark;

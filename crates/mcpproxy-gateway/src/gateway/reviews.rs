@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcpproxy_core::{Digest, ServerName};
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::trust::Definition;
+use mcpproxy_core::{Digest, ServerName};
 use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
 
 use super::Gateway;

@@ -314,6 +314,7 @@ mod tests {
             disk: Arc::default(),
             committed: watch::channel(0).1,
             verifier: SigningKey::from_seed(&[1; 32]).unwrap().verifier().clone(),
+            newest_checkpoint: None,
             interrupted: 0,
             writer: Mutex::new(None),
         };

@@ -71,6 +71,7 @@ async fn list(fixture: &Fixture, identity: &str, admitted: &[Definition], held: 
         identity,
         server: "fx",
         now_ms: NOW_MS,
+        has_news: true,
         admitted: admitted
             .iter()
             .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })

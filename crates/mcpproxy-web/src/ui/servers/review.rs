@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
-use mcpproxy_gateway::{ReviewError, ServerStatus};
+use mcpproxy_gateway::{ReviewError, ReviewOf, ServerStatus};
 use mcpproxy_store::{Choice, Decided, PinDecision, StoreError};
 
 use super::{around, find, not_found};
@@ -49,7 +49,7 @@ pub(super) async fn whole(
     uri: Uri,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    let Ok(review) = app.web.gateway.review(&status.name).await else { return not_found() };
+    let Ok(review) = app.web.gateway.review(&status.name, ReviewOf::Waiting).await else { return not_found() };
     let pin = uri.query().and_then(|query| query.strip_prefix("pin=")).unwrap_or_default();
     match review.entries.iter().find(|entry| entry.pin == pin) {
         Some(entry) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], review::whole(entry)).into_response(),
@@ -120,7 +120,7 @@ async fn wanted(
         "reject_all" => (Choice::Reject, true),
         _ => return Ok(Wanted::Nothing),
     };
-    let entries = match app.web.gateway.review(&status.name).await {
+    let entries = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
         Ok(review) => review.entries,
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => Vec::new(),
@@ -159,7 +159,7 @@ async fn finish(
         let asked = Asked { error: Some(error), number, ..Asked::default() };
         return shown(app, &posted.signed, status, StatusCode::CONFLICT, asked, false).await;
     }
-    let left = match app.web.gateway.review(&status.name).await {
+    let left = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
         Ok(review) => review.entries.len(),
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => 0,
@@ -176,7 +176,7 @@ async fn shown(
     asked: Asked,
     asks_password: bool,
 ) -> Result<Response, StoreError> {
-    let review = match app.web.gateway.review(&status.name).await {
+    let review = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
         Ok(review) => review,
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => return Ok(not_found()),

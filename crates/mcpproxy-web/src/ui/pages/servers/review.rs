@@ -17,7 +17,7 @@ use mcpproxy_core::trust::{DefinitionKey, Pin};
 use mcpproxy_gateway::{Review, ReviewEntry, ServerStatus, StateName};
 use mcpproxy_store::{Choice, PinDecision};
 
-use self::entry::{EntryView, Room, is_severe, value};
+use self::entry::{EntryView, FindingView, Room, is_severe, value};
 use super::{short, state};
 use crate::ui::form::Form;
 use crate::ui::pages::Frame;
@@ -42,6 +42,10 @@ pub(crate) struct ReviewPage {
     pub(crate) is_connecting: bool,
     pub(crate) reason: Option<Visible>,
     pub(crate) is_first: bool,
+    /// Findings about the name of the server.
+    pub(crate) findings: Vec<FindingView>,
+    /// Definitions that a user rejected. They do not wait.
+    pub(crate) rejected: usize,
     pub(crate) total: usize,
     /// Counts by kind of change, such as `12 description`.
     pub(crate) counts: Vec<Count>,
@@ -93,6 +97,8 @@ impl ReviewPage {
             is_connecting: status.state == StateName::Connecting,
             reason: status.reason.as_deref().map(short),
             is_first: review.is_first,
+            findings: review.findings.iter().map(FindingView::new).collect(),
+            rejected: review.rejected,
             total: review.entries.len(),
             counts: counts(&review.entries),
             severe,

@@ -128,7 +128,7 @@ fn state(entry: &ReviewEntry) -> &'static str {
 }
 
 impl FindingView {
-    fn new(finding: &Value) -> Self {
+    pub(super) fn new(finding: &Value) -> Self {
         let text = |name: &str| finding.get(name).and_then(Value::as_str).unwrap_or_default();
         let (class, word, rank) = match severity(finding) {
             "high" => ("critical", "high", 0),

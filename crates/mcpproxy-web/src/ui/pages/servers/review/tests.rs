@@ -28,6 +28,7 @@ fn entry(name: &str, old: Option<&str>, new: &str) -> ReviewEntry {
         first_seen_ms: NOW_MS,
         last_seen_ms: NOW_MS,
         times: 1,
+        rejection: None,
     }
 }
 
@@ -61,7 +62,8 @@ fn status() -> ServerStatus {
 }
 
 fn page_of(entries: Vec<ReviewEntry>, number: usize) -> String {
-    let review = Review { server: ServerName::parse("fx").unwrap(), is_first: false, entries };
+    let review =
+        Review { server: ServerName::parse("fx").unwrap(), is_first: false, findings: vec![], entries, rejected: 0 };
     let asked = Asked { number, ..Asked::default() };
     ReviewPage::new(Frame::outside("Review"), &status(), review, asked, NOW_MS).render().unwrap()
 }
