@@ -10,7 +10,7 @@ use mcpproxy_store::{Kind, NewRecord};
 const PATH: &str = "/ui/agents";
 
 async fn page(fixture: &Fixture, person: &Person) -> String {
-    let response = fixture.send(Method::GET, PATH, &[("cookie", &person.cookie)]).await;
+    let response = fixture.send(Method::GET, PATH, &[("cookie", person.cookie.as_str())]).await;
     assert_eq!(response.status(), 200);
     text(response).await
 }

@@ -96,7 +96,7 @@ fn tool(name: &str, description: &str) -> Definition {
 }
 
 async fn page(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
-    let response = fixture.send(Method::GET, path, &[("cookie", &person.cookie)]).await;
+    let response = fixture.send(Method::GET, path, &[("cookie", person.cookie.as_str())]).await;
     (response.status(), text(response).await)
 }
 
@@ -232,7 +232,7 @@ async fn the_whole_definition_is_plain_text() {
     let held = tool("b", HOSTILE);
     list(&fixture, &identity, &[], std::slice::from_ref(&held)).await;
     let path = format!("/ui/servers/fx/review/whole?pin={}", held.pin());
-    let response = fixture.send(Method::GET, &path, &[("cookie", &person.cookie)]).await;
+    let response = fixture.send(Method::GET, &path, &[("cookie", person.cookie.as_str())]).await;
     assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
     assert!(text(response).await.contains("\\u{202e}"));
     assert_eq!(page(&fixture, &person, "/ui/servers/fx/review/whole?pin=x").await.0, 404);

@@ -79,7 +79,7 @@ fn what_cannot_be_added() {
     check(r#"{"mcpServers": {"mcpproxy": {"command": "mcpproxy", "args": ["stdio"]}}}"#, None, "mcpproxy itself");
     check(r#"{"time": {"command": "uvx", "args": ["mcp-server-time"]}}"#, None, "already in the settings");
     check(r#"{"fx": {"url": "ftp://x"}}"#, None, "cannot be added");
-    check(r#"{"fx": "text"}"#, None, "not an object");
+    check(r#"{"fx": "text"}"#, None, "no servers");
 }
 
 #[test]
