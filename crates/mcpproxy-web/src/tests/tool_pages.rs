@@ -8,12 +8,14 @@ use http::{Method, StatusCode};
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
 use mcpproxy_core::settings::{self, Unresolved};
+use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind};
 use mcpproxy_core::{Digest, ToolName};
 use mcpproxy_gateway::Files;
+use mcpproxy_store::{AdmittedPin, Listing};
 use serde_json::{Value, json};
 
 use super::people::{Person, code_at};
-use super::{Fixture, text};
+use super::{Fixture, NOW_MS, PATIENCE, text};
 use crate::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
 
 const FILE: &str = "contracts/fx.yaml";
@@ -66,21 +68,25 @@ impl ContractsEditor for FakeFile {
     }
 }
 
-async fn answer(Json(request): Json<Value>) -> Response {
+fn tools() -> Vec<Value> {
     let schema = json!({"type": "object", "required": ["to"], "properties": {
         "to": {"type": "array", "items": {"type": "string"}, "description": "<img src=x onerror=alert(1)>"},
         "subject": {"type": "string"},
     }});
-    let tools = json!([
-        {"name": "send", "description": HOSTILE, "inputSchema": schema,
-         "annotations": {"destructiveHint": true, "title": "<b>Send</b>"}},
-        {"name": "list", "description": "Lists mail. ".repeat(5_000), "inputSchema": {}, "annotations": {"readOnlyHint": true}},
-        {"name": "wipe", "description": "Deletes everything.", "inputSchema": {}},
-    ]);
+    let hints = json!({"destructiveHint": true, "title": "<b>Send</b>"});
+    vec![
+        json!({"name": "send", "description": HOSTILE, "inputSchema": schema, "annotations": hints}),
+        json!({"name": "list", "description": "Lists mail. ".repeat(1_000), "inputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": true}}),
+        json!({"name": "wipe", "description": "Deletes everything.", "inputSchema": {"type": "object"}}),
+    ]
+}
+
+async fn answer(Json(request): Json<Value>) -> Response {
     let result = match request["method"].as_str() {
         Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
             "serverInfo": {"name": "fx", "version": "1"}}),
-        Some("tools/list") => json!({"tools": tools}),
+        Some("tools/list") => json!({"tools": tools()}),
         Some("ping") => json!({}),
         Some(method) if method.starts_with("notifications/") => return StatusCode::ACCEPTED.into_response(),
         _ => {
@@ -89,6 +95,38 @@ async fn answer(Json(request): Json<Value>) -> Response {
         }
     };
     Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_response()
+}
+
+/// Accepts the tools, as a user would. The scan would quarantine the hostile one.
+async fn accept(fixture: &Fixture, identity: &str) {
+    let definition =
+        |tool: Value| Definition::new(DefinitionKind::Tool, tool["name"].as_str().unwrap(), &tool.to_string());
+    let definitions: Vec<Definition> = tools().into_iter().map(definition).collect();
+    let listing = Listing {
+        identity,
+        server: "fx",
+        now_ms: NOW_MS,
+        admitted: definitions
+            .iter()
+            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
+            .collect(),
+        held: Vec::new(),
+        listed: definitions.iter().map(|definition| &definition.key).collect(),
+    };
+    fixture.store.save_listing(&listing).await.unwrap();
+}
+
+/// Waits until the log has a record with this code.
+async fn recorded(fixture: &Fixture, code: &str) -> Value {
+    let mut commits = fixture.ledger.committed();
+    loop {
+        commits.mark_unchanged();
+        let page = fixture.get("/api/v1/activity?limit=200").await;
+        if let Some(found) = page["activities"].as_array().unwrap().iter().find(|one| one["code"] == code) {
+            return found.clone();
+        }
+        tokio::time::timeout(PATIENCE, commits.changed()).await.unwrap().unwrap();
+    }
 }
 
 /// Starts a gateway with the server `fx`, and a user.
@@ -102,7 +140,8 @@ async fn fixture(file: FakeFile) -> (Fixture, Person) {
         "mcpServers": {"fx": {"url": format!("http://{address}/mcp")}},
     });
     let settings = settings::parse(&text.to_string(), &Unresolved).unwrap();
-    let fixture = Fixture::with_contracts(settings.clone(), Box::new(file.clone())).await;
+    let fixture = Fixture::with_contracts(super::settings(), Box::new(file.clone())).await;
+    accept(&fixture, settings.servers[0].identity.key()).await;
     let contracts = Contracts::parse(&[(FILE.to_owned(), file.text())]).unwrap();
     fixture.gateway.reload(Files { settings: Arc::new(settings), contracts: Arc::new(contracts), ..Files::default() });
     fixture.gateway.ready().await;
@@ -150,7 +189,7 @@ async fn tools_are_listed_and_found() {
     let (status, html) = get(&fixture, &person, "/ui/tools?q=send+mail").await;
     assert_eq!(status, 200);
     is_harmless(&html);
-    has(&html, &["/ui/tools/fx/send", "match", "How the score was computed", "Words of the query"]);
+    has(&html, &["/ui/tools/fx/send", "Its meaning is", "How the score was computed", "Words of the query"]);
     assert!(!html.contains("/ui/tools/fx/wipe"), "agents do not find a forbidden tool");
     let (status, html) = get(&fixture, &person, "/ui/tools?q=%3Cscript%3E").await;
     assert_eq!(status, 200);
@@ -170,7 +209,7 @@ async fn one_tool_with_its_contract() {
     let (status, html) = get(&fixture, &person, "/ui/tools/fx/list").await;
     assert_eq!(status, 200);
     is_harmless(&html);
-    has(&html, &["Nobody has written a contract", "Show the first 8000 of 60000 characters"]);
+    has(&html, &["Nobody has written a contract", "Show the first 8000 of 12000 characters"]);
     let (_, html) = get(&fixture, &person, "/ui/tools/fx/wipe").await;
     has(&html, &["Agents cannot see or call this tool."]);
     for gone in ["/ui/tools/fx/gone", "/ui/tools/A%20B/x", "/ui/tools/fx/%00", "/ui/tools/fx/gone/contract"] {
@@ -252,9 +291,8 @@ async fn a_stricter_contract_is_saved_with_presence() {
     assert_eq!(saved.status(), 303);
     assert_eq!(saved.headers()["location"], "/ui/tools/fx/send?saved=1");
     has(&file.text(), &["# Ours.\n", "riskLevel: critical # others notice\n", "- tool: fx:wipe\n"]);
-    assert!(fixture.codes().await.iter().any(|code| code == "contract_saved"));
-    let records = fixture.get("/api/v1/activity?type=settings").await;
-    let saved = records["activities"].as_array().unwrap().iter().find(|one| one["code"] == "contract_saved").unwrap();
+    let saved = recorded(&fixture, "contract_saved").await;
+    assert_eq!(saved["type"], "settings");
     assert_eq!((&saved["metadata"]["user"], &saved["metadata"]["tool"]), (&json!("anna"), &json!("fx:send")));
     fixture.stop().await;
 }
