@@ -4,6 +4,7 @@ pub(super) use crate::parameters::filters::with_filters;
 
 #[cfg(test)]
 mod tests {
+    use super::with_filters;
     use crate::parameters::Parameter;
     use crate::parameters::filters::with_filters;
     use crate::rest::endpoints;
