@@ -117,9 +117,10 @@ fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
         .clone()
         .take(SERVERS_MAX)
         .map(|(at, server)| {
-            let title = match server.state {
-                StateName::Misconfigured => format!("Server {} has a mistake in its settings", server.name),
-                _ => format!("Server {} is down", server.name),
+            let title = if server.state == StateName::Misconfigured {
+                format!("Server {} has a mistake in its settings", server.name)
+            } else {
+                format!("Server {} is down", server.name)
             };
             let mut entry = Attention::new("bad", &title);
             if let Some(reason) = &server.reason {
