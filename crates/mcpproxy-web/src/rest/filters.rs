@@ -6,7 +6,6 @@ pub(super) use crate::parameters::filters::with_filters;
 mod tests {
     use super::with_filters;
     use crate::parameters::Parameter;
-    use crate::parameters::filters::with_filters;
     use crate::rest::endpoints;
 
     const FILTERS: &[Parameter] = with_filters!([], []);

@@ -106,6 +106,7 @@ async fn accept(fixture: &Fixture, identity: &str) {
         identity,
         server: "fx",
         now_ms: NOW_MS,
+        has_news: true,
         admitted: definitions
             .iter()
             .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })

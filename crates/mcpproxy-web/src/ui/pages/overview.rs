@@ -51,7 +51,7 @@ impl Overview {
         traffic: Option<Traffic>,
         servers: Health,
     ) -> Self {
-        let tab = |name, href: &str, of| Tab { name, href: href.to_owned(), is_here: period == of };
+        let tab = |name: &str, href, of| Tab { name: name.to_owned(), href, is_here: period == of };
         Self {
             frame,
             tabs: [tab("24 hours", "/ui/", Period::Day), tab("7 days", "/ui/?days=7", Period::Week)],

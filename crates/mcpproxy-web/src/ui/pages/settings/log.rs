@@ -24,7 +24,6 @@ pub(crate) struct ChainRow {
     pub(crate) name: Visible,
     pub(crate) is_own: bool,
     pub(crate) lines: String,
-    pub(crate) removed: String,
     /// The position and time of the newest checkpoint, as the database claims them.
     pub(crate) signed: Option<(String, Time)>,
 }
@@ -71,7 +70,6 @@ impl ChainRow {
             name: Visible::of(&chain.name),
             is_own: chain.name == own,
             lines: number(chain.lines - chain.removed_seq),
-            removed: number(chain.removed_seq),
             signed,
         }
     }
