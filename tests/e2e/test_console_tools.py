@@ -41,7 +41,7 @@ def test_a_tool_is_found_and_a_call_explained(ada: User) -> None:
     assert "The approval needs a fresh second factor." in ada.text
     ada.do("press", button="^explain the decision$")
     assert "This call would wait until a user approves it with a second factor." in ada.text
-    assert ada.gateway.run("activity", "list", "--json").stdout.count('"delete_user"') == 0, "nothing is recorded"
+    assert [one for one in ada.gateway.records() if one["tool"] == "delete_user"] == [], "nothing is recorded"
     assert ada.look()["complaints"] == []
 
 
@@ -68,6 +68,6 @@ def test_a_contract_is_changed_after_its_replay(ada: User) -> None:
     ada.do("press", button="^save and apply$")
     assert "Saved. The contract below is in force." in ada.text
     assert ada.gateway.run("call", "tool-read", "demo:list_projects").returncode == 0
-    saved = ada.gateway.run("activity", "list", "--json").stdout
-    assert saved.count("contract_saved") == 2 and '"user": "ada"' in saved.replace('":"', '": "')
+    saved = [one["metadata"] for one in ada.gateway.records() if one["code"] == "contract_saved"]
+    assert [(one["user"], one["tool"]) for one in saved] == [("ada", "demo:list_projects")] * 2
     assert ada.look()["complaints"] == []
