@@ -141,7 +141,14 @@ fn decision(record: &Record, metadata: &Value, approval: Option<&StoredApproval>
     if !code(record).is_empty() {
         let filters = Filters::of(&[("status", record.status.as_str()), ("code", code(record))]);
         facts.push(Fact::code("Code", code(record)).at(filters.list()));
-        facts.extend(meaning(code(record)).map(|meaning| Fact::new("Meaning", meaning)));
+        // The story of a refusal says this already.
+        let meaning = meaning(code(record)).filter(|_| record.kind != Kind::Refusal);
+        facts.extend(meaning.map(|meaning| Fact::new("Meaning", meaning)));
+    }
+    if record.kind == Kind::Call {
+        facts.push(Fact::new("Checks", passed(metadata)));
+        let verified = metadata.get("intent_verified").and_then(Value::as_bool);
+        facts.extend(verified.map(|is_verified| Fact::new("Intent", confirmed(is_verified))));
     }
     let warnings = metadata.get("warnings").and_then(Value::as_array);
     for warning in warnings.into_iter().flatten().take(5) {
@@ -175,6 +182,21 @@ fn decision(record: &Record, metadata: &Value, approval: Option<&StoredApproval>
     }
     facts.extend(failure(metadata));
     facts
+}
+
+fn passed(metadata: &Value) -> &'static str {
+    match (metadata.get("approval_id").is_some(), metadata.get("grant_id").is_some()) {
+        (true, _) => "allowed, because a user approved this call",
+        (false, true) => "allowed by a standing approval",
+        (false, false) => "allowed, no approval was needed",
+    }
+}
+
+fn confirmed(is_verified: bool) -> &'static str {
+    match is_verified {
+        true => "fits what the contract or the server says about the tool",
+        false => "not confirmed, because neither contract nor server says what the tool does",
+    }
 }
 
 fn needed(word: &str) -> Option<&'static str> {
