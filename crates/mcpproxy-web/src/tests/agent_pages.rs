@@ -83,7 +83,7 @@ async fn calls_and_clients_of_agents() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;
     fixture.agent("cursor").await;
-    for (number, hours) in [1, 2, 200].into_iter().enumerate() {
+    for (number, hours) in [200, 2, 1].into_iter().enumerate() {
         let random = number.try_into().unwrap();
         let record = NewRecord { kind: Kind::Call, random, time_ms: NOW_MS - hours * super::HOUR_MS, ..refusal(0) };
         fixture.call(record, "{}").await;
