@@ -15,11 +15,11 @@ use crate::{Store, StoreError};
 pub(super) type KeyDigest = [u8; 32];
 
 /// Everything that a change of a server's rows depends on, in one statement, so that it is of one moment. The texts are
-/// read only of rows with a pin of another formula, and the names only of rejected versions.
+/// read only of versions that wait and of rows with a pin of another formula, and the names only of rejected versions.
 const STATE: &str = "SELECT CAST('accepted' AS TEXT), key, kind, formula, pin, \
      CASE WHEN formula = $2 THEN NULL ELSE json END, gone_ms, times, CAST(NULL AS TEXT), CAST(NULL AS TEXT), \
      CASE WHEN formula = $2 THEN NULL ELSE name END FROM accepted_pins WHERE identity = $1 \
-     UNION ALL SELECT 'waiting', key, kind, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, \
+     UNION ALL SELECT 'waiting', key, kind, formula, pin, json, \
      first_seen_ms, times, reason, details, NULL FROM waiting_pins WHERE identity = $1 \
      UNION ALL SELECT 'rejected', key, kind, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, \
      CASE WHEN json IS NULL THEN 0 ELSE 1 END, revision, NULL, NULL, name FROM past_pins WHERE identity = $1 AND state = 'rejected'";
@@ -98,6 +98,7 @@ impl State {
             }
             "waiting" => {
                 let pin = pin.ok_or_else(|| columns.corrupt())?;
+                json(columns, 5)?.ok_or_else(|| columns.corrupt())?;
                 let (reason, details) = (columns.known(8, Held::parse)?, columns.word(9)?);
                 self.waiting.insert(key, WaitingRow { pin, reason, details, times: columns.number(7)? });
             }
