@@ -113,10 +113,8 @@ pub(crate) const REPLAYED: Parameter = optional(
     "`true` for answers that were given again to a repeated call, `false` to leave them out.",
     ValueType::Switch,
 );
-pub(crate) const CODE: Parameter = Parameter {
-    example: Some("policy_violation"),
-    ..optional("code", "The code of an error, a refusal or another event.", ValueType::Text)
-};
+pub(crate) const CODE: Parameter =
+    optional("code", "The code of an error, a refusal or another event.", ValueType::Text);
 pub(crate) const SINCE: Parameter = optional(
     "since",
     "Omits older records. An RFC 3339 time such as `2026-01-31T10:00:00Z`, or an age such as `24h` or `7d`.",
