@@ -91,10 +91,8 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> anyhow::Re
             read_folder(&found.path(), &format!("{path}/"), files)?;
         } else if kind.is_file() && !name.ends_with(".log") && !is_others_words(&path) {
             let bytes = fs::read(found.path()).with_context(|| format!("could not read `{path}`"))?;
-            // Binary files such as images have no text to check.
-            if let Ok(text) = String::from_utf8(bytes) {
-                files.push(File { path, text });
-            }
+            // Binary files such as images have no text to check, but pages link to them.
+            files.push(File { path, text: String::from_utf8(bytes).unwrap_or_default() });
         }
     }
     Ok(())

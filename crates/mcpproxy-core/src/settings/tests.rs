@@ -99,6 +99,14 @@ pub(super) const PASTED: &str = r#"{
 }
 "#;
 
+fn pasted_retention() -> Retention {
+    Retention {
+        payloads: Some(Duration::from_secs(12 * 3600)),
+        payload_bytes: Some(10 * 1024 * 1024 * 1024),
+        records: Some(Duration::from_secs(400 * 24 * 3600)),
+    }
+}
+
 #[test]
 fn a_pasted_file() {
     let secret = Secret::new;
@@ -143,11 +151,7 @@ fn a_pasted_file() {
         activity: ActivitySettings {
             durability: Durability::All,
             checkpoints_to: Some("/home/ann/checkpoints.txt".to_owned()),
-            retention: Retention {
-                payloads: Some(Duration::from_secs(12 * 3600)),
-                payload_bytes: Some(10 * 1024 * 1024 * 1024),
-                records: Some(Duration::from_secs(400 * 24 * 3600)),
-            },
+            retention: pasted_retention(),
         },
         approvals: ApprovalSettings {
             wait: Duration::ZERO,

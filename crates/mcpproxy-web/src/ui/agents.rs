@@ -126,12 +126,12 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
         }
         Err(error) => {
             action.record_failure(app, signed, &error.to_string()).await;
-            let message = match &error {
-                StoreError::AgentName => "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned(),
-                StoreError::AgentExists { .. } => {
-                    "An agent with this name has a token already. Revoke it first, or choose another name.".to_owned()
-                }
-                _ => return Err(error),
+            let message = if matches!(error, StoreError::AgentName) {
+                "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned()
+            } else if matches!(error, StoreError::AgentExists { .. }) {
+                "An agent with this name has a token already. Revoke it first, or choose another name.".to_owned()
+            } else {
+                return Err(error);
             };
             let said = Said { error: Some(message), typed, ..Said::default() };
             shown(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await

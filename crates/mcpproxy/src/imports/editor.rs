@@ -154,7 +154,14 @@ fn of_failure(failure: &Failure) -> EditError {
             let hint = failure.hint_text().map(sentence).unwrap_or_default();
             EditError::Invalid(format!("{} {hint}", sentence(&failure.to_string())).trim_end().to_owned())
         }
-        _ => EditError::Failed(format!("{} Nothing was changed.", sentence(&failure.to_string()))),
+        Exit::Done
+        | Exit::Failed
+        | Exit::Refused
+        | Exit::Waiting
+        | Exit::ServerFailed
+        | Exit::BadSettings
+        | Exit::NoGateway
+        | Exit::Interrupted => EditError::Failed(format!("{} Nothing was changed.", sentence(&failure.to_string()))),
     }
 }
 

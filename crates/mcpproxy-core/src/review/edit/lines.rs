@@ -89,10 +89,17 @@ pub(super) fn append(
     let list = match &last.value {
         NodeValue::Null => return Ok(begin + &element),
         NodeValue::Array(nodes) => Some(nodes),
-        NodeValue::Object(members) => members.iter().find_map(|member| match &member.node.value {
-            NodeValue::Array(nodes) if member.name == "contracts" => Some(nodes),
-            _ => None,
-        }),
+        NodeValue::Object(members) => {
+            members.iter().find(|member| member.name == "contracts").and_then(|member| match &member.node.value {
+                NodeValue::Array(nodes) => Some(nodes),
+                NodeValue::Null
+                | NodeValue::Bool(_)
+                | NodeValue::Number(_)
+                | NodeValue::Text(_)
+                | NodeValue::Object(_)
+                | NodeValue::Broken => None,
+            })
+        }
         NodeValue::Bool(_) | NodeValue::Number(_) | NodeValue::Text(_) | NodeValue::Broken => return Err(TooUnusual),
     };
     let Some(list) = list else {

@@ -1,3 +1,5 @@
+//! Edits of contract files: comments stay, other tools stay, and the result is what was asked for.
+
 use serde_json::json;
 
 use super::*;

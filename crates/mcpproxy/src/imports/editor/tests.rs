@@ -1,3 +1,5 @@
+//! Servers that are added, switched off and removed from a page.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 

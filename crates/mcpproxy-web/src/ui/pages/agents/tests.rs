@@ -1,3 +1,5 @@
+//! The content of the page of agents.
+
 use mcpproxy_core::{Scope, ServerName};
 
 use super::*;

@@ -189,7 +189,7 @@ impl Table {
                 let texts: Vec<String> = elements.iter().map(|one| scalar(one)).collect();
                 self.push(name, ShownValue::plain(&texts.join(", ")));
             }
-            _ => self.push(name, ShownValue::json(value)),
+            Parts::Members(_) | Parts::Elements(_) | Parts::Whole => self.push(name, ShownValue::json(value)),
         }
     }
 

@@ -1,3 +1,5 @@
+//! The content of the pages of servers.
+
 use super::*;
 
 #[test]

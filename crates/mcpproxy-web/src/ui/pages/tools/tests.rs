@@ -1,3 +1,5 @@
+//! The content of the pages of tools.
+
 use super::*;
 
 #[test]

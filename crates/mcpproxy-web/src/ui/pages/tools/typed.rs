@@ -226,7 +226,7 @@ fn mode(value: Option<&Value>) -> Option<String> {
             Some(mode) => mode.to_owned(),
             None => KEEP.to_owned(),
         },
-        _ => KEEP.to_owned(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => KEEP.to_owned(),
     })
 }
 

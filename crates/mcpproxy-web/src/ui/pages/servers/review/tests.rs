@@ -1,3 +1,5 @@
+//! The content of the review page.
+
 use std::sync::Arc;
 
 use mcpproxy_core::ServerName;
