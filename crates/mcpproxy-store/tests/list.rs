@@ -210,7 +210,7 @@ async fn a_text_is_found_wherever_it_stands(place: &Place) {
     check(approval, &[7]).await;
     check(&approval.to_lowercase(), &[7]).await;
     check(&format!("{approval}\n"), &[7]).await;
-    check("01AAAAAAAA0000000000000001", &[]).await;
+    check("01HF7YAT000000000000000001", &[]).await;
 }
 
 async fn records_that_arrive_meanwhile_do_not_move_the_pages(place: &Place) {
@@ -248,7 +248,7 @@ async fn a_record_knows_its_place(place: &Place) {
         assert_eq!((found.chain.as_str(), found.hash.len()), (ledger.verifier().chain(), 64));
         assert_eq!(found.end_hash.is_some_and(|hash| hash != found.hash), has_end);
         assert!(found.checkpoint.is_some_and(|(seq, _)| seq >= record.end_seq.unwrap_or(record.seq)));
-        let gone = Record { id: mcpproxy_store::RecordId::parse("01HF7YAT000000000000000001").unwrap(), ..record };
+        let gone = Record { id: mcpproxy_store::RecordId::parse("01AAAAAAAA0000000000000001").unwrap(), ..record };
         assert_eq!(store.chain_place(&gone).await.unwrap(), None);
     }
 }

@@ -92,9 +92,9 @@ async fn unknown_parameters() {
     check("contracts/demo/echo?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     check("servers/demo/contracts/draft?x=1", "unknown parameter `x`", "this path takes no parameters").await;
     check("openapi.json?x=1", "unknown parameter `x`", "this path takes no parameters").await;
-    let events = "this path takes after, intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, q";
+    let events = "this path takes after, intent_type, type, status, server, tool, agent, risk, sensitivity, category, code, dry_run, replayed, q";
     check("events?since=1h", "unknown parameter `since`", events).await;
     fixture.stop().await;
 }
 
-const ALL: &str = "this path takes intent_type, type, status, server, tool, agent, risk, sensitivity, category, dry_run, replayed, q, since, until, from, to, limit, cursor";
+const ALL: &str = "this path takes intent_type, type, status, server, tool, agent, risk, sensitivity, category, code, dry_run, replayed, q, since, until, from, to, limit, cursor";

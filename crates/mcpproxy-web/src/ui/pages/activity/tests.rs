@@ -130,12 +130,14 @@ fn a_refusal_names_the_code_and_the_next_step() {
 fn hostile_records_are_escaped_and_bounded_everywhere() {
     for hostile in HOSTILE {
         let long = hostile.repeat(1_000_000 / hostile.len());
+        // The log bounds metadata. Only payloads are as long as a megabyte.
+        let words = hostile.repeat(10_000 / hostile.len());
         let name: String = long.chars().take(256).collect();
         let word = || Some(Untrusted::new(name.clone()));
         let metadata = serde_json::json!({
-            "intent": {"reason": long, "data_sensitivity": long}, "approved_by": long, "contract": {"version": long},
-            "category": long, "warnings": [{"message": long}], "approval_id": long, "replayed_from": long,
-            "idempotency_key": long, "tool_variant": long, "comment": long, "user": long,
+            "intent": {"reason": words, "data_sensitivity": words}, "approved_by": words, "contract": {"version": words},
+            "category": words, "warnings": [{"message": words}], "approval_id": words, "replayed_from": words,
+            "idempotency_key": words, "tool_variant": words, "comment": words, "user": words,
         });
         for kind in Kind::ALL {
             let record = Record {
