@@ -12,6 +12,7 @@ import pytest
 
 import peers
 from gateway import Gateway
+from office import Office
 from user import Browser
 
 
@@ -40,6 +41,14 @@ def browser() -> Iterator[Browser]:
     one = Browser()
     yield one
     one.close()
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """A gateway with demo data for the tests of one file."""
+    office = Office(tmp_path_factory.mktemp("office"))
+    with office.gateway:
+        yield office.settle()
 
 
 @dataclass

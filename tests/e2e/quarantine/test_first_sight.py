@@ -177,7 +177,8 @@ def test_a_restart_accepts_nothing(town: Town, ada: Reviewer) -> None:
     # Added by a script while no gateway runs.
     dormant = town.server("dormant")
     command = dormant.settings()
-    assert gateway.run("servers", "add", "dormant", "--", command["command"], *command["args"]).returncode == 0
+    added = gateway.run_with({}, "servers", "add", "dormant", "--", command["command"], *command["args"])
+    assert added.returncode == 0, added.stderr
     gateway.start()
     assert {name: sorted(waiting(gateway, name)) for name in waited} == waited
     waits(gateway, "sleeping", "count_sleeping")
