@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::lock::Lock;
+use mcpproxy_core::settings::WrittenTransport;
 use mcpproxy_core::trust::Definition;
 use mcpproxy_core::{Digest, ServerName};
 use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
@@ -18,6 +19,11 @@ impl Gateway {
     /// Notes that a user is about to add a server with this identity. Its first list is then accepted.
     pub fn choose(&self, identity: Digest) {
         self.state.trust.choices.announce(identity);
+    }
+
+    /// Returns how a server is reached, as written in the settings, with `***` for literal secrets.
+    pub fn written_transport(&self, name: &ServerName) -> Option<WrittenTransport> {
+        self.servers.find(name).map(|server| server.written_transport())
     }
 
     /// Returns the definitions of a server that wait for a user.

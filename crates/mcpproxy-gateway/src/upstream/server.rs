@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures::FutureExt as _;
-use mcpproxy_core::settings::ServerSettings;
+use mcpproxy_core::settings::{ServerSettings, WrittenTransport};
 use mcpproxy_core::trust::DefinitionKind;
 use mcpproxy_core::{Mistake, Offered, ServerName, Untrusted};
 use tokio::sync::{Notify, watch};
@@ -138,6 +138,10 @@ impl Server {
     }
 
     /// Names the server's command or address. Pins belong to it.
+    pub(crate) fn written_transport(&self) -> WrittenTransport {
+        self.settings.identity.shown()
+    }
+
     pub(crate) fn identity(&self) -> &str {
         self.settings.identity.key()
     }

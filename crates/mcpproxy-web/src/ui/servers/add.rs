@@ -15,6 +15,7 @@ use crate::auth::presence::PresenceResult;
 use crate::editor::EditError;
 use crate::ui::action::Action;
 use crate::ui::pages::servers::add::{Add, Typed};
+use crate::ui::pages::servers::details::launch_line;
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
 use crate::ui::visitor::Visitor;
@@ -55,7 +56,8 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
         Ok(applied) => {
             let names: Vec<String> = applied.names.iter().map(ToString::to_string).collect();
             for name in &applied.names {
-                let facts = json!({"names": names});
+                let launch = app.web.gateway.written_transport(name).as_ref().and_then(launch_line);
+                let facts = json!({"names": names, "launch": launch});
                 Action { facts, ..Action::on_server("server_added", name) }.record(app, signed).await?;
             }
             let _still_connecting = tokio::time::timeout(CONNECT_WAIT, app.web.gateway.ready()).await;

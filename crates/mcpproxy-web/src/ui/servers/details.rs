@@ -46,6 +46,7 @@ pub(super) async fn shown(
     let frame = Frame { asks_password: said.asks_password, ..frame };
     let coverage = app.web.gateway.contract_coverage();
     let log = app.web.gateway.server_log(&status.name, LOG_LINES).unwrap_or_default();
-    let details = Details::new(frame, &status, &coverage.tools, &log);
+    let launch = app.web.gateway.written_transport(&status.name);
+    let details = Details::new(frame, &status, launch.as_ref(), &coverage.tools, &log);
     Ok(page(code, &Details { error: said.error, notes: said.notes, ..details }))
 }

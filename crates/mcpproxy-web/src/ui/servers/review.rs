@@ -11,6 +11,7 @@ use mcpproxy_store::{Choice, Decided, PinDecision, StoreError};
 use super::{around, find, not_found};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
+use crate::ui::pages::servers::details::launch_line;
 use crate::ui::pages::servers::review::{self, Asked, ReviewPage};
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
@@ -68,7 +69,7 @@ async fn decided(
     number: usize,
 ) -> Result<Response, StoreError> {
     let picked = review::picked(&posted.form);
-    let again = |error: &str| Asked { error: Some(error.to_owned()), number, picked: picked.clone() };
+    let again = |error: &str| Asked { error: Some(error.to_owned()), number, picked: picked.clone(), launch: None };
     let decisions = match wanted(app, status, posted, &picked).await? {
         Wanted::Decisions(decisions) => decisions,
         Wanted::Nothing => {
@@ -181,6 +182,8 @@ async fn shown(
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => return Ok(not_found()),
     };
+    let launch = app.web.gateway.written_transport(&status.name).as_ref().and_then(launch_line);
+    let asked = Asked { launch, ..asked };
     let frame = around(app, signed, &format!("Review of {}", status.name)).await?;
     let frame = Frame { asks_password, ..frame };
     Ok(page(code, &ReviewPage::new(frame, status, review, asked, app.now_ms())))

@@ -29,7 +29,7 @@ impl Default for NewAgent {
             boxes: Vec::new(),
             servers: String::new(),
             operations: Variant::ALL.map(|variant| (variant.operation(), true)),
-            grants: String::new(),
+            grants: "*".to_owned(),
             is_headless: false,
         }
     }

@@ -71,7 +71,7 @@ fn forms_become_scopes() {
     };
     let boxes = [("fx", true), ("time", false)];
     let all = form(&boxes, &|_| {}).unwrap();
-    assert_eq!((all.servers, all.operations.len(), all.grants.len()), (None, 3, 0));
+    assert_eq!((all.servers, all.operations.len(), all.grants.len()), (None, 3, 1));
     let some = form(&boxes, &|typed| {
         typed.is_limited = true;
         typed.grants = "files:*, emails:send".to_owned();

@@ -122,7 +122,12 @@ impl Chart {
             width: period.bars().unsigned_abs() * BAR - GAP,
             bars: bars.map(|((bar, x), from_ms)| Bar::new(*bar, x, top, Time::new(from_ms, now_ms))).collect(),
             top: grouped(top),
-            unit: if period == Period::Day { "calls per hour" } else { "calls per 6 hours" },
+            unit: match (period, top) {
+                (Period::Day, 1) => "call per hour",
+                (Period::Day, _) => "calls per hour",
+                (Period::Week, 1) => "call per 6 hours",
+                (Period::Week, _) => "calls per 6 hours",
+            },
             ages: period.ages(),
             sentence: sentence(&counts, period),
             rows,

@@ -2,13 +2,14 @@
 
 use askama::Template;
 use mcpproxy_core::review::coverage::Covered;
+use mcpproxy_core::settings::WrittenTransport;
 use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{ServerStatus, StateName};
 
 use super::{RiskCount, rank, risk_counts, risk_of, segment, short, state, transport};
 use crate::ui::pages::Frame;
 use crate::ui::pages::labels::{Risk, State};
-use crate::visible::Visible;
+use crate::visible::{Visible, plain};
 
 /// Tools in the table. The page of tools has all of them.
 const TOOLS_MAX: usize = 200;
@@ -17,6 +18,8 @@ const PROBLEMS_MAX: usize = 50;
 /// Lines of standard error beside the state of a server that is not connected.
 const LAST_LINES: usize = 8;
 const LINE_MAX_CHARS: usize = 400;
+/// Characters of a command line.
+const LAUNCH_CHARS: usize = 2_000;
 /// Bytes of the log on the page, before it is escaped.
 const LOG_MAX_BYTES: usize = 32 * 1024;
 
@@ -66,7 +69,13 @@ pub(crate) struct Problem {
 }
 
 impl Details {
-    pub(crate) fn new(frame: Frame, status: &ServerStatus, tools: &[Covered], log: &[Untrusted]) -> Self {
+    pub(crate) fn new(
+        frame: Frame,
+        status: &ServerStatus,
+        launch: Option<&WrittenTransport>,
+        tools: &[Covered],
+        log: &[Untrusted],
+    ) -> Self {
         let mut own: Vec<&Covered> = tools.iter().filter(|tool| *tool.name.server() == status.name).collect();
         own.sort_by_key(|tool| rank(risk_of(tool)));
         let rows: Vec<ToolRow> = own.iter().take(TOOLS_MAX).map(|tool| ToolRow::new(tool)).collect();
@@ -90,7 +99,7 @@ impl Details {
             last_lines: (is_down && !last.is_empty()).then(|| Visible::lines(&last)),
             to_review: status.to_review,
             rejected: status.quarantined.saturating_sub(status.to_review),
-            facts: facts(status),
+            facts: facts(status, launch),
             risks: risk_counts(&own),
             tools: rows,
             tools_key: digest(&keys.join(" ")),
@@ -121,15 +130,24 @@ impl ToolRow {
     }
 }
 
-fn facts(status: &ServerStatus) -> Vec<(&'static str, String)> {
+fn facts(status: &ServerStatus, launch: Option<&WrittenTransport>) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Transport", transport(status.transport).to_owned())];
     let mut add = |name: &'static str, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let line = launch.and_then(launch_line);
+    add(if status.transport == "stdio" { "Command" } else { "Address" }, line);
     add("MCP revision", status.protocol.clone());
     add("Process", status.pid.map(|pid| pid.to_string()));
     add("Restarts", Some(status.restarts.to_string()));
     add("Prompts", (status.prompts > 0).then(|| status.prompts.to_string()));
     add("Resources", (status.resources > 0).then(|| status.resources.to_string()));
     facts
+}
+
+/// The command or the address of a server, as written in the settings.
+pub(crate) fn launch_line(launch: &WrittenTransport) -> Option<String> {
+    let words = launch.command.iter().chain(&launch.args).chain(&launch.url).map(String::as_str);
+    let line = words.collect::<Vec<_>>().join(" ");
+    (!line.is_empty()).then(|| plain(&line.chars().take(LAUNCH_CHARS).collect::<String>()))
 }
 
 fn problems(all: &[(String, String)]) -> Vec<Problem> {

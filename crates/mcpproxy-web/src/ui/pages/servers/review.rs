@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use askama::Template;
 use mcpproxy_core::Digest;
 use mcpproxy_core::trust::parts::parts;
-use mcpproxy_core::trust::{DefinitionKey, Pin};
+use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, Pin};
 use mcpproxy_gateway::{Review, ReviewEntry, ServerStatus, StateName};
 use mcpproxy_store::{Choice, PinDecision};
 
@@ -42,6 +42,8 @@ pub(crate) struct ReviewPage {
     pub(crate) is_connecting: bool,
     pub(crate) reason: Option<Visible>,
     pub(crate) is_first: bool,
+    /// The command or the address, as written in the settings.
+    pub(crate) launch: Option<String>,
     /// Findings about the name of the server.
     pub(crate) findings: Vec<FindingView>,
     /// Definitions that a user rejected. They do not wait.
@@ -73,6 +75,7 @@ pub(crate) struct Asked {
     pub(crate) number: usize,
     /// Values that were picked in the form.
     pub(crate) picked: Vec<String>,
+    pub(crate) launch: Option<String>,
 }
 
 impl ReviewPage {
@@ -97,6 +100,7 @@ impl ReviewPage {
             is_connecting: status.state == StateName::Connecting,
             reason: status.reason.as_deref().map(short),
             is_first: review.is_first,
+            launch: asked.launch,
             findings: review.findings.iter().map(FindingView::new).collect(),
             rejected: review.rejected,
             total: review.entries.len(),
@@ -114,8 +118,15 @@ impl ReviewPage {
 /// Puts the definitions that need the most care first.
 fn sort(entries: &mut [ReviewEntry]) {
     entries.sort_by_cached_key(|entry| {
-        let care =
-            Reverse((is_severe(entry), !entry.findings.is_empty(), entry.resembles.is_some(), entry.old.is_some()));
+        // Models read instructions and prompts before any tool.
+        let is_early = !matches!(entry.kind, DefinitionKind::Tool | DefinitionKind::Template);
+        let care = Reverse((
+            is_severe(entry),
+            is_early,
+            !entry.findings.is_empty(),
+            entry.resembles.is_some(),
+            entry.old.is_some(),
+        ));
         (care, entry.kind.as_str(), entry.name.clone())
     });
 }

@@ -5,13 +5,14 @@ use mcpproxy_core::contract::{Effective, Need};
 use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
-use mcpproxy_store::{Record, Status};
+use mcpproxy_store::Record;
 use serde_json::Value;
 
 use super::explained::Explained;
 use super::parameters::{self, Parameters};
 use super::{Choice, rated_by, risk_of, variant_word};
 use crate::ui::pages::Frame;
+use crate::ui::pages::activity::words;
 use crate::ui::pages::labels::{Risk, State, Time};
 use crate::visible::Visible;
 
@@ -237,20 +238,8 @@ impl CallRow {
             id: record.id.to_string(),
             time: Time::new(record.time_ms(), now_ms),
             agent: Visible::of(record.agent.as_deref().unwrap_or("no agent")),
-            state: state(record.status),
+            state: words::status(record),
             code: record.code.as_ref().map(Visible::untrusted).unwrap_or_default(),
         }
     }
-}
-
-fn state(status: Status) -> State {
-    let (class, word, icon) = match status {
-        Status::Started => ("waiting", "Running", "clock"),
-        Status::Success => ("ok", "Succeeded", "check"),
-        Status::Error => ("error", "Failed", "x"),
-        Status::Refused => ("refused", "Refused", "ban"),
-        Status::Cancelled => ("cancelled", "Cancelled", "x"),
-        Status::Interrupted => ("error", "Interrupted", "medium"),
-    };
-    State { class, word, icon }
 }
