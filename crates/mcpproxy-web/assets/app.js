@@ -185,6 +185,10 @@
     } catch (error) { fail(form, error); }
   });
 
+  // On a phone, the navigation scrolls sideways.
+  const here = document.querySelector(".bar nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - 16;
+
   arm(document);
   listen();
 })();
