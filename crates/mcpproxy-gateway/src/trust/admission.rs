@@ -36,6 +36,11 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     let rules = state.trust.rules(&snapshot.settings, &server.settings, server.origin);
     let known = match newest(state, server, &before).await {
         Ok(known) => Some(known),
+        // This very list was judged by stored pins. A database that is away for a moment is no news about it.
+        Err(error) if before.known.is_some() && Arc::ptr_eq(&before.listed, &listed) => {
+            tracing::warn!(server = %server.name(), %error, "could not read the pins; the last judgement stays");
+            return Some(Instant::now() + STORE_PAUSE);
+        }
         Err(error) => {
             tracing::error!(server = %server.name(), %error, "could not read the pins; new definitions are held");
             None
