@@ -3,10 +3,14 @@
 use crate::tree::{File, Problem, Tree};
 
 /// Each crate, with the workspace crates that it may use. Every crate needs an entry.
-const CRATES: [(&str, &[&str]); 9] = [
-    ("mcpproxy", &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core", "demo-server"]),
-    ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
-    ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-core"]),
+const CRATES: [(&str, &[&str]); 10] = [
+    (
+        "mcpproxy",
+        &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-identity", "mcpproxy-core", "demo-server"],
+    ),
+    ("mcpproxy-web", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-identity", "mcpproxy-core"]),
+    ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-identity", "mcpproxy-core"]),
+    ("mcpproxy-identity", &[]),
     ("mcpproxy-store", &["mcpproxy-core"]),
     ("mcpproxy-core", &[]),
     ("demo-server", &[]),
@@ -17,11 +21,12 @@ const CRATES: [(&str, &[&str]); 9] = [
 ];
 
 /// Libraries that belong to one layer, with the crates that may use them.
-const LIBRARIES: [(&str, &[&str]); 6] = [
+const LIBRARIES: [(&str, &[&str]); 7] = [
     ("sqlx", &["mcpproxy-store"]),
     ("rmcp", &["mcpproxy-gateway", "demo-server", "fuzz"]),
     ("axum", &["mcpproxy-web", "mcpproxy-gateway", "demo-server"]),
-    ("tokio-rustls", &["mcpproxy-gateway"]),
+    ("tokio-rustls", &["mcpproxy-gateway", "mcpproxy-identity", "mcpproxy-web"]),
+    ("jsonwebtoken", &["mcpproxy-identity"]),
     ("clap", &["mcpproxy", "bench"]),
     ("anyhow", &["mcpproxy", "bench", "xtask"]),
 ];

@@ -21,7 +21,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -146,9 +145,9 @@ impl Client {
         if self.url.scheme() != "https" {
             return Ok(Either::Left(stream));
         }
-        let tls = TLS.as_ref().map_err(|error| UpstreamError::Unreachable(error.clone()))?;
+        let tls = mcpproxy_identity::tls_config().map_err(UpstreamError::Unreachable)?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
-        let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await.map_err(|error| failed(&error))?;
+        let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| failed(&error))?;
         Ok(Either::Right(stream))
     }
 
@@ -169,14 +168,6 @@ impl Client {
         }
     }
 }
-
-/// TLS settings of all connections: the certificates of the operating system, loaded at first use.
-static TLS: LazyLock<Result<Arc<rustls::ClientConfig>, String>> = LazyLock::new(|| {
-    // Fails if a provider is installed already, which is as good.
-    let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let config = rustls::ClientConfig::with_platform_verifier();
-    config.map(Arc::new).map_err(|error| format!("no trusted certificates on this machine: {error}"))
-});
 
 impl Wire {
     /// Waits until the connection takes a request. An error means that it is closed.
