@@ -28,7 +28,7 @@ use crate::record;
 
 pub(crate) use bookkeeping::for_users;
 pub(crate) use details::hidden;
-pub use details::{ApprovalDetails, SaidBy, StatedRisk};
+pub use details::{ApprovalDetails, StatedRisk};
 pub(crate) use notices::notify;
 pub(crate) use request_state::{INPUT_KEY, RequestStates, ReturnedCall};
 pub(crate) use standing::StandingDecision;

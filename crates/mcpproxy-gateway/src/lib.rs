@@ -43,6 +43,7 @@ mod protocol;
 mod record;
 mod reloader;
 mod replay;
+mod said_by;
 mod sensitive;
 mod snapshot;
 mod state;
@@ -54,7 +55,7 @@ mod upstream;
 mod views;
 
 pub use approvals::{
-    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, DecisionResult, NotDecided, NotGranted, SaidBy,
+    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, DecisionResult, NotDecided, NotGranted,
     StandingResult, StatedRisk, WantedStandingApproval,
 };
 pub use downstream::{router, serve_stdio};
@@ -69,6 +70,7 @@ pub use held::HeldChanges;
 pub use offload::aside;
 pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
 pub use replay::{Period, replay, rules};
+pub use said_by::SaidBy;
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
 pub use tool_lists::ToolLists;

@@ -20,7 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::upstream::UpstreamError;
 use metadata::{Metadata, NamedContract};
 
-pub(crate) use metadata::{DRY_RUN, REPLAYED_FROM};
+pub(crate) use metadata::{DRY_RUN, REPLAYED_FROM, RISK_SAID_BY};
 
 /// Code of a call to a forbidden tool.
 const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";

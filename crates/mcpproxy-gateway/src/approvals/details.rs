@@ -1,43 +1,11 @@
 //! Details of an approval request besides its arguments, each with its source.
 
-use mcpproxy_core::contract::Source;
+use mcpproxy_core::contract::Effective;
 use mcpproxy_core::{ApprovalId, Digest, Hidden, RiskLevel};
 use mcpproxy_store::StoredApproval;
 use serde_json::{Map, Value};
 
-/// Source of a statement about a tool. Only the operator's statements are trusted, and only after a review.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SaidBy {
-    Operator,
-    /// A contract file of the operator that is still marked as a draft. It is in force, but nobody has reviewed it.
-    Draft,
-    Server,
-}
-
-impl SaidBy {
-    pub const ALL: [Self; 3] = [Self::Operator, Self::Draft, Self::Server];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Draft => "draft",
-            Self::Server => "server",
-        }
-    }
-
-    pub(crate) fn of(source: &Source) -> Option<Self> {
-        match source {
-            Source::Operator { is_draft: false, .. } => Some(Self::Operator),
-            Source::Operator { is_draft: true, .. } => Some(Self::Draft),
-            Source::Server | Source::Hints => Some(Self::Server),
-            Source::Level | Source::Default => None,
-        }
-    }
-
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == word)
-    }
-}
+use crate::said_by::SaidBy;
 
 /// The risk level of a tool, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +21,12 @@ impl StatedRisk {
 
     pub fn of(approval: &StoredApproval) -> Self {
         Self::new(approval.risk, &ApprovalDetails::of(approval))
+    }
+
+    /// Returns the risk level of a contract in force.
+    pub fn of_contract(contract: &Effective) -> Self {
+        let said_by = contract.risk.as_ref().and_then(|risk| SaidBy::of(&risk.source));
+        Self { risk: contract.risk(), said_by }
     }
 
     /// Returns the risk level if only the server claims it.

@@ -19,8 +19,9 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{ApprovalNotice, Approvals, SaidBy};
+use super::{ApprovalNotice, Approvals};
 use crate::record::now_ms;
+use crate::said_by::SaidBy;
 use crate::upstream::Client;
 
 const SIGNATURE: &str = "x-mcpproxy-signature";

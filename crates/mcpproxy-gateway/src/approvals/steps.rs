@@ -7,7 +7,8 @@ use mcpproxy_store::{
 use serde_json::{Value, json};
 
 use super::{ApprovalDetails, ApprovalNotice, Approvals, DecisionResult, StatedRisk};
-use crate::record::{blank, now_ms};
+use crate::record::{RISK_SAID_BY, blank, now_ms};
+use crate::said_by::SaidBy;
 
 /// Longest comment of a user to an agent.
 const COMMENT_MAX_CHARS: usize = 1000;
@@ -128,6 +129,9 @@ pub(super) fn metadata(id: &ApprovalId, variant: Variant, about: &ApprovalDetail
         metadata.insert("intent".to_owned(), intent(variant, about));
         if let Some(category) = about.text("category") {
             metadata.insert("category".to_owned(), category.into());
+        }
+        if let Some(said_by) = about.said_by("risk").filter(|said_by| *said_by != SaidBy::Operator) {
+            metadata.insert(RISK_SAID_BY.to_owned(), said_by.as_str().into());
         }
         metadata.extend(more);
     }

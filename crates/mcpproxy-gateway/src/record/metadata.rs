@@ -10,6 +10,7 @@
 //! | `variant_inferred` | direct calls | the gateway chose the variant, by the tool's contract or annotations |
 //! | `contract` | calls, refusals | the digest and version of the contract that the call was decided by |
 //! | `category` | calls, refusals | the category of the tool's contract |
+//! | `risk_said_by` | calls, refusals | `server` or `draft`, if the risk level is not the operator's reviewed one |
 //!
 //! The store finds members by their text (`record/mark.rs` there), so the object has no spaces between tokens.
 
@@ -20,11 +21,14 @@ use mcpproxy_core::json::push_quoted;
 use mcpproxy_core::{Intent, Tool, Untrusted, Variant, WrittenIntent};
 
 use crate::agents::{ConnectedAgent, EndpointMode};
+use crate::said_by::SaidBy;
 
 /// Marks a dry run, made by the `server` or as a `preview`.
 pub(crate) const DRY_RUN: &str = "dry_run";
 /// Names the record of the call whose answer was given again.
 pub(crate) const REPLAYED_FROM: &str = "replayed_from";
+/// Says that the risk level of the record is not the operator's reviewed one.
+pub(crate) const RISK_SAID_BY: &str = "risk_said_by";
 
 /// Enough for most calls, so that the text does not grow step by step.
 const USUAL_BYTES: usize = 320;
@@ -151,6 +155,10 @@ impl Metadata {
         self.add_contract(named);
         if let Some(category) = &named.contract.category {
             self.add_text("category", &category.value);
+        }
+        let said_by = named.contract.risk.as_ref().and_then(|risk| SaidBy::of(&risk.source));
+        if let Some(said_by) = said_by.filter(|said_by| *said_by != SaidBy::Operator) {
+            self.add_text(RISK_SAID_BY, said_by.as_str());
         }
     }
 

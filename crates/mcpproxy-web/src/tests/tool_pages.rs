@@ -192,6 +192,10 @@ async fn tools_are_listed_and_found() {
     is_harmless(&html);
     has(&html, &["/ui/tools/fx/send", "Its meaning is", "How the score was computed", "Words of the query"]);
     assert!(!html.contains("/ui/tools/fx/wipe"), "agents do not find a forbidden tool");
+    let (_, html) = get(&fixture, &person, "/ui/tools?q=send+mail&risk=high").await;
+    has(&html, &["/ui/tools/fx/send", "value=\"high\" selected"]);
+    let (_, html) = get(&fixture, &person, "/ui/tools?q=send+mail&risk=low").await;
+    assert!(!html.contains("/ui/tools/fx/send") && html.contains("No tool found"), "the filter counts in a search too");
     let (status, html) = get(&fixture, &person, "/ui/tools?q=%3Cscript%3E").await;
     assert_eq!(status, 200);
     assert!(!html.contains("value=\"<script>"));

@@ -17,7 +17,7 @@ use super::{frame, notice, unavailable};
 use crate::auth::identity::AppState;
 use crate::query;
 use crate::ui::pages::page;
-use crate::ui::pages::tools::{Selection, Tools};
+use crate::ui::pages::tools::{FOUND_MAX, Selection, Tools};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -83,8 +83,8 @@ pub(super) const PAGES: &[Page] = &[
     },
 ];
 
-/// Tools in the result of a search. Agents get five, unless they ask for more.
-const FOUND_MAX: usize = 10;
+/// Tools that a search with a filter by risk looks at. The filter drops some of them.
+const FILTERED_MAX: usize = 50;
 /// Longer queries are cut. No agent needs more words to describe a tool.
 const QUERY_MAX_CHARS: usize = 500;
 
@@ -101,7 +101,8 @@ async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -
             }
             let server = servers.iter().find(|server| server.as_str() == selection.server);
             let words: String = selection.query.chars().take(QUERY_MAX_CHARS).collect();
-            let found = web.gateway.search(&words, server, FOUND_MAX, Reasons::Given);
+            let most = if selection.risk.is_empty() { FOUND_MAX } else { FILTERED_MAX };
+            let found = web.gateway.search(&words, server, most, Reasons::Given);
             let contract = |name: &str| web.gateway.contract(&ToolName::parse(name).ok()?);
             Tools::found(frame, found, contract, &servers, selection)
         });

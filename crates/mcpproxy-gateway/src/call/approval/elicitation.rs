@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::ApprovalFlow;
-use crate::approvals::{ApprovalDetails, Approvals, INPUT_KEY, SaidBy, StatedRisk, for_users};
+use crate::approvals::{ApprovalDetails, Approvals, INPUT_KEY, StatedRisk, for_users};
 use crate::message::{field, member};
+use crate::said_by::SaidBy;
 
 const METHOD: &str = "elicitation/create";
 /// Longest text that a form shows. The web page shows everything.

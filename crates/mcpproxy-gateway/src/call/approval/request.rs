@@ -6,9 +6,10 @@ use mcpproxy_store::{Conditional, NewApproval, NewDryRun, Step, StoredApproval};
 use serde_json::{Value, json};
 
 use super::{ApprovalFlow, Stopped};
-use crate::approvals::{SaidBy, hidden, new_id};
+use crate::approvals::{hidden, new_id};
 use crate::call::claims::{self, Repeated};
 use crate::record::now_ms;
+use crate::said_by::SaidBy;
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
 

@@ -5,39 +5,67 @@ use mcpproxy_core::{ApprovalState, RiskLevel};
 use mcpproxy_gateway::{SaidBy, StatedRisk};
 
 /// A risk level with icon, word and colour. Colour alone never carries meaning.
+///
+/// Every page takes its words from here. A level that only the server gives says so in its word, and it has the colour
+/// of an unclassified tool up to medium: a server's own risk level can raise the warning, never lower it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Risk {
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
-    /// The rating of the server, if there is no other.
+    /// Says that nobody has reviewed the level.
     pub(crate) claim: Option<&'static str>,
+    /// Orders tools, the most dangerous first.
+    pub(crate) rank: u8,
 }
 
 impl From<StatedRisk> for Risk {
-    fn from(level: StatedRisk) -> Self {
-        let (class, word, meaning) = match level.warning() {
-            Some(RiskLevel::Low) => ("low", "Low risk", "Little can go wrong."),
-            Some(RiskLevel::Medium) => ("medium", "Medium risk", "It makes changes that can be undone."),
-            Some(RiskLevel::High) => ("high", "High risk", "It makes changes that others will notice."),
-            Some(RiskLevel::Critical) => {
-                ("critical", "Critical", "It may be impossible to undo. Take a moment before you approve.")
+    fn from(stated: StatedRisk) -> Self {
+        let is_claimed = stated.claimed().is_some();
+        let (word, claimed_word, meaning, rank) = match stated.risk {
+            Some(RiskLevel::Low) => ("Low risk", "Low, says the server", "Little can go wrong.", 5),
+            Some(RiskLevel::Medium) => {
+                ("Medium risk", "Medium, says the server", "It makes changes that can be undone.", 3)
             }
-            Some(RiskLevel::Forbidden) => ("critical", "Forbidden", "No agent may do this."),
-            None => ("unclassified", "Unclassified", "No one has rated the risk of this tool."),
+            Some(RiskLevel::High) => {
+                ("High risk", "High, says the server", "It makes changes that others will notice.", 2)
+            }
+            Some(RiskLevel::Critical) => (
+                "Critical",
+                "Critical, says the server",
+                "It may be impossible to undo. Take a moment before you approve.",
+                1,
+            ),
+            Some(RiskLevel::Forbidden) => ("Forbidden", "Forbidden, says the server", "No agent may do this.", 0),
+            None => ("Unclassified", "Unclassified", "No one has rated the risk of this tool.", 4),
         };
-        let claim = level.claimed().map(|claimed| match claimed {
-            RiskLevel::Low => "rated low by the server, not verified",
-            RiskLevel::Medium => "rated medium by the server, not verified",
-            RiskLevel::High | RiskLevel::Critical | RiskLevel::Forbidden => "rated by the server, not verified",
-        });
-        let draft = (level.said_by == Some(SaidBy::Draft)).then_some("draft, not reviewed");
-        // A server's rating is not explained as if it were a fact.
-        let meaning = match (level.warning(), level.claimed()) {
-            (Some(_), Some(_)) => "Only the server has rated the risk of this tool.",
-            _ => meaning,
+        let class = match stated.warning() {
+            Some(RiskLevel::Low) => "low",
+            Some(RiskLevel::Medium) => "medium",
+            Some(RiskLevel::High) => "high",
+            Some(RiskLevel::Critical | RiskLevel::Forbidden) => "critical",
+            None => "unclassified",
         };
-        Self { class, word, meaning, claim: claim.or(draft) }
+        let draft = (stated.said_by == Some(SaidBy::Draft)).then_some("risk level from a draft, not reviewed");
+        Self {
+            class,
+            word: if is_claimed { claimed_word } else { word },
+            // A server's rating is not explained as if it were a fact.
+            meaning: if is_claimed { "Only the server has rated the risk of this tool." } else { meaning },
+            claim: if is_claimed { Some("risk level not verified") } else { draft },
+            rank,
+        }
+    }
+}
+
+/// Returns the word of a level in a filter, which finds the levels of operators and of servers.
+pub(crate) fn level_word(level: RiskLevel) -> &'static str {
+    match level {
+        RiskLevel::Low => "Low",
+        RiskLevel::Medium => "Medium",
+        RiskLevel::High => "High",
+        RiskLevel::Critical => "Critical",
+        RiskLevel::Forbidden => "Forbidden",
     }
 }
 
@@ -123,6 +151,20 @@ fn clock(time_ms: i64, now_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_servers_level_says_so_and_never_calms() {
+        let check = |risk, said_by, expected: (&str, &str)| {
+            let risk = Risk::from(StatedRisk { risk, said_by });
+            assert_eq!((risk.class, risk.word), expected);
+        };
+        check(None, None, ("unclassified", "Unclassified"));
+        check(Some(RiskLevel::Medium), Some(SaidBy::Operator), ("medium", "Medium risk"));
+        check(Some(RiskLevel::Medium), Some(SaidBy::Draft), ("medium", "Medium risk"));
+        check(Some(RiskLevel::Medium), Some(SaidBy::Server), ("unclassified", "Medium, says the server"));
+        check(Some(RiskLevel::Low), Some(SaidBy::Server), ("unclassified", "Low, says the server"));
+        check(Some(RiskLevel::Critical), Some(SaidBy::Server), ("critical", "Critical, says the server"));
+    }
 
     #[test]
     fn times() {

@@ -125,7 +125,7 @@ fn risk_counts(tools: &[&Covered]) -> Vec<RiskCount> {
             None => counts.push(RiskCount { risk, count: 1 }),
         }
     }
-    counts.sort_by_key(|one| rank(one.risk));
+    counts.sort_by_key(|one| one.risk.rank);
     counts
 }
 
@@ -138,11 +138,6 @@ pub(crate) fn risk_of(tool: &Covered) -> Risk {
         Classifier::Nobody => None,
     };
     StatedRisk { risk: tool.risk, said_by }.into()
-}
-
-pub(crate) fn rank(risk: Risk) -> usize {
-    const ORDER: [&str; 6] = ["Forbidden", "Critical", "High risk", "Medium risk", "Unclassified", "Low risk"];
-    ORDER.iter().position(|word| *word == risk.word).unwrap_or(ORDER.len())
 }
 
 /// Makes a text of a server visible and bounded.

@@ -250,7 +250,7 @@ fn servers_speak_for_themselves() {
     assert!(!page.contains("Low risk") && !page.contains("Little can go wrong"), "{page}");
     let critical = confirm(StoredApproval { risk: Some(RiskLevel::Critical), ..said });
     assert!(
-        critical.contains("Critical</span>") && critical.contains("rated by the server, not verified"),
+        critical.contains("Critical, says the server</span>") && critical.contains("risk level not verified"),
         "{critical}"
     );
 }

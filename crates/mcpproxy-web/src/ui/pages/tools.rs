@@ -15,16 +15,20 @@ use askama::Template;
 use mcpproxy_core::contract::{Effective, Source};
 use mcpproxy_core::trust::Held;
 use mcpproxy_core::{RiskLevel, ServerName, Tool, Untrusted, Variant};
-use mcpproxy_gateway::{ListedTool, SaidBy, SearchResults, StatedRisk};
+use mcpproxy_gateway::{ListedTool, SearchResults, StatedRisk};
 
 use super::Frame;
-use super::labels::Risk;
+use super::labels::{Risk, level_word};
 use crate::visible::Visible;
 use found::FoundTool;
 
 /// Rows of one page. Servers can have 10,000 tools.
 const PAGE_ROWS: usize = 100;
 const BRIEF_CHARS: usize = 140;
+/// Tools in the result of a search. Agents get five, unless they ask for more.
+pub(crate) const FOUND_MAX: usize = 10;
+/// The value of the filter for tools without a risk level.
+const UNCLASSIFIED: &str = "unclassified";
 
 /// The search and the filters, from the address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,9 +53,7 @@ impl Selection {
         let fits_risk = match (self.risk.as_str(), tool) {
             ("", _) | ("quarantined", ListedTool::Quarantined(..)) => true,
             ("quarantined", _) | (_, ListedTool::Quarantined(..)) => false,
-            (word, ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => {
-                stated_risk(&tool.contract).warning().map_or("unclassified", RiskLevel::as_str) == word
-            }
+            (word, ListedTool::Visible(tool) | ListedTool::Forbidden(tool)) => level_of(&tool.contract) == word,
         };
         fits_risk && (self.server.is_empty() || tool.name().server().as_str() == self.server)
     }
@@ -149,29 +151,23 @@ impl Tools {
         let note = found.note.as_deref().map(Visible::of);
         let found = found.tools.into_iter().filter_map(|(tool, why)| {
             let contract = contract(tool.get("name")?.as_str()?)?;
-            FoundTool::new(&tool, why, risk_of(&contract.contract))
+            let is_wanted = selection.risk.is_empty() || level_of(&contract.contract) == selection.risk;
+            FoundTool::new(&tool, why, risk_of(&contract.contract)).filter(|_| is_wanted)
         });
-        let found = found.collect();
+        let found = found.take(FOUND_MAX).collect();
         Self { note, found, ..Self::framed(frame, servers, selection) }
     }
 
     fn framed(frame: Frame, servers: &[ServerName], selection: Selection) -> Self {
         let server = |name: &ServerName| Choice::new(name.as_str(), name.as_str(), &selection.server);
         let all = Choice::new("", "All servers", &selection.server);
-        let risks = [
-            ("", "Any risk"),
-            ("low", "Low risk"),
-            ("medium", "Medium risk"),
-            ("high", "High risk"),
-            ("critical", "Critical"),
-            ("forbidden", "Forbidden"),
-            ("unclassified", "Unclassified"),
-            ("quarantined", "Quarantined"),
-        ];
+        let levels = RiskLevel::ALL.map(|level| (level.as_str(), level_word(level)));
+        let others = [(UNCLASSIFIED, "Unclassified"), ("quarantined", "Quarantined")];
+        let risks = std::iter::once(("", "Any risk")).chain(levels).chain(others);
         Self {
             frame,
             servers: std::iter::once(all).chain(servers.iter().map(server)).collect(),
-            risks: risks.map(|(value, word)| Choice::new(value, word, &selection.risk)).into(),
+            risks: risks.map(|(value, word)| Choice::new(value, word, &selection.risk)).collect(),
             groups: Vec::new(),
             found: Vec::new(),
             note: None,
@@ -224,30 +220,27 @@ pub(crate) const QUARANTINED: Risk = Risk {
     word: "Quarantined",
     meaning: "Agents cannot see it until a user accepts its definition.",
     claim: None,
+    rank: 0,
 };
 
 pub(crate) fn risk_of(contract: &Effective) -> Risk {
-    stated_risk(contract).into()
+    StatedRisk::of_contract(contract).into()
 }
 
-fn stated_risk(contract: &Effective) -> StatedRisk {
-    let said_by = contract.risk.as_ref().map(|risk| match &risk.source {
-        Source::Operator { is_draft: true, .. } => SaidBy::Draft,
-        Source::Operator { .. } => SaidBy::Operator,
-        Source::Server | Source::Hints | Source::Level | Source::Default => SaidBy::Server,
-    });
-    StatedRisk { risk: contract.risk(), said_by }
+/// Returns the risk level as the filter names it, whoever gave it.
+fn level_of(contract: &Effective) -> &'static str {
+    contract.risk().map_or(UNCLASSIFIED, RiskLevel::as_str)
 }
 
-/// Names who rated the risk: `rated in contracts/mail.yaml:4`.
+/// Names the place of the risk level: `rated in contracts/mail.yaml:4`. The risk itself says if it is the server's.
 fn rated_by(contract: &Effective) -> String {
-    match contract.risk.as_ref().map(|risk| (&risk.source, risk.value)) {
-        Some((Source::Operator { file, line, is_draft }, _)) => {
+    match contract.risk.as_ref().map(|risk| &risk.source) {
+        Some(Source::Operator { file, line, is_draft }) => {
             let draft = if *is_draft { " (draft)" } else { "" };
             format!("rated in {}:{line}{draft}", Untrusted::new(file.as_ref()).for_terminal())
         }
-        Some((_, level)) => format!("rated {} by the server", level.as_str()),
-        None => "not rated".to_owned(),
+        Some(Source::Server | Source::Hints | Source::Level | Source::Default) => "not verified".to_owned(),
+        None => String::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use mcpproxy_store::{Kind, Status};
 use super::bounded::line;
 use super::links::Filters;
 use super::words::kind_word;
+use crate::ui::pages::labels::level_word;
 use crate::visible::{Visible, plain};
 
 const CHIP_CHARS: usize = 60;
@@ -65,7 +66,7 @@ impl FilterForm {
         };
         let named = |names: &[String]| names.iter().map(|name| (name.clone(), name.clone())).collect();
         let more = vec![
-            select("risk", "Risk", "Any risk", words(RiskLevel::ALL.map(|risk| (risk.as_str(), risk.as_str())))),
+            select("risk", "Risk", "Any risk", words(RiskLevel::ALL.map(|risk| (risk.as_str(), level_word(risk))))),
             select("type", "Type", "Any type", words(Kind::ALL.map(|kind| (kind.as_str(), kind_word(kind))))),
             select(
                 "sensitivity",

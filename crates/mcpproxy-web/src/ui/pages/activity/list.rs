@@ -116,6 +116,7 @@ fn exports(filters: &Filters) -> Vec<Export> {
 
 impl Row {
     pub(crate) fn new(record: &Record, now_ms: i64) -> Self {
+        let metadata = words::metadata(record);
         Self {
             id: record.id.to_string(),
             iso: crate::time::format(record.time_ms()),
@@ -123,10 +124,10 @@ impl Row {
             subject: words::subject(record),
             agent: record.agent.as_deref().map(|agent| line(agent, NAME_CHARS)).unwrap_or_default(),
             client: record.client.as_ref().map(|client| line(client.for_json(), NAME_CHARS)).unwrap_or_default(),
-            reason: words::reason(record),
+            reason: words::reason(record, &metadata),
             intent: record.intent_type.map_or("", Variant::operation),
             fill: words::fill(record.intent_type),
-            risk: words::risk(record),
+            risk: words::risk(record, &metadata),
             status: words::status(record),
             duration: record.duration_us.map(words::duration).unwrap_or_default(),
         }

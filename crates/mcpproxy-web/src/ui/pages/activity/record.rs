@@ -92,7 +92,7 @@ impl RecordPage {
             id: record.id.to_string(),
             story: Story::new(record, &metadata, known.approval.as_ref()),
             status,
-            risk: words::risk(record),
+            risk: words::risk(record, &metadata),
             intent: record.intent_type.map_or("", Variant::operation),
             fill: words::fill(record.intent_type),
             time: Time::new(record.time_ms(), now_ms),

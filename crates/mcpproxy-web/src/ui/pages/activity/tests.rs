@@ -114,6 +114,13 @@ fn a_record_says_in_plain_words_what_happened() {
 }
 
 #[test]
+fn a_servers_own_risk_level_says_so() {
+    let html = page(call(r#"{"risk_said_by":"server"}"#));
+    assert!(html.contains("High, says the server</span>"), "{html}");
+    assert!(page(call("{}")).contains("High risk</span>"));
+}
+
+#[test]
 fn a_refusal_names_the_code_and_the_next_step() {
     let html =
         page(Record { message: Some(Untrusted::new("policy files-1 forbids it")), ..refusal("policy_violation") });

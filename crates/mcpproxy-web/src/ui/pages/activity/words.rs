@@ -1,8 +1,8 @@
 //! Words for the parts of a record: status, intent, risk, duration, subject and reason.
 
 use jiff::Timestamp;
-use mcpproxy_core::{ErrorCode, RiskLevel, Untrusted, Variant};
-use mcpproxy_gateway::StatedRisk;
+use mcpproxy_core::{ErrorCode, Untrusted, Variant};
+use mcpproxy_gateway::{SaidBy, StatedRisk};
 use mcpproxy_store::{CallMark, Kind, Record, Status};
 use serde_json::Value;
 
@@ -69,13 +69,10 @@ pub(crate) fn fill(intent: Option<Variant>) -> &'static str {
 }
 
 /// Returns the risk of the tool, for records about calls.
-pub(crate) fn risk(record: &Record) -> Option<Risk> {
+pub(crate) fn risk(record: &Record, metadata: &Value) -> Option<Risk> {
     let is_about_a_call = matches!(record.kind, Kind::Call | Kind::Refusal | Kind::Approval) && record.tool.is_some();
-    is_about_a_call.then(|| level(record.risk))
-}
-
-fn level(risk: Option<RiskLevel>) -> Risk {
-    StatedRisk { risk, said_by: None }.into()
+    let said_by = member(metadata, "risk_said_by").and_then(SaidBy::parse);
+    is_about_a_call.then(|| StatedRisk { risk: record.risk, said_by }.into())
 }
 
 pub(crate) fn duration(duration_us: u64) -> String {
@@ -162,11 +159,10 @@ pub(crate) struct Reason {
 }
 
 /// Returns why a call was refused or failed. For any other call, the reason that the agent gave.
-pub(crate) fn reason(record: &Record) -> Reason {
-    let metadata = metadata(record);
+pub(crate) fn reason(record: &Record, metadata: &Value) -> Reason {
     let message = record.message.as_ref().map(Untrusted::for_json);
     let said = metadata.get("intent").and_then(|intent| member(intent, "reason"));
-    let user = member(&metadata, "user").or(member(&metadata, "by"));
+    let user = member(metadata, "user").or(member(metadata, "by"));
     let shown = |text: &str, is_said| Reason { text: line(text, REASON_CHARS), is_said };
     match (message, said, user) {
         (Some(message), ..) => shown(message, false),

@@ -1,12 +1,12 @@
 //! The page of one server: its state, its tools by risk, its log, and forms to change it.
 
 use askama::Template;
-use mcpproxy_core::review::coverage::Covered;
+use mcpproxy_core::review::coverage::{Classifier, Covered};
 use mcpproxy_core::settings::WrittenTransport;
 use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{ServerStatus, StateName};
 
-use super::{RiskCount, rank, risk_counts, risk_of, segment, short, state, transport};
+use super::{RiskCount, risk_counts, risk_of, segment, short, state, transport};
 use crate::ui::pages::Frame;
 use crate::ui::pages::labels::{Risk, State};
 use crate::visible::{Visible, plain};
@@ -77,7 +77,7 @@ impl Details {
         log: &[Untrusted],
     ) -> Self {
         let mut own: Vec<&Covered> = tools.iter().filter(|tool| *tool.name.server() == status.name).collect();
-        own.sort_by_key(|tool| rank(risk_of(tool)));
+        own.sort_by_key(|tool| risk_of(tool).rank);
         let rows: Vec<ToolRow> = own.iter().take(TOOLS_MAX).map(|tool| ToolRow::new(tool)).collect();
         let keys: Vec<String> = rows.iter().map(|row| format!("{}{}", row.href, row.risk.word)).collect();
         let (log, log_lines) = tail(log);
@@ -125,7 +125,11 @@ impl ToolRow {
             href: format!("/ui/tools/{}/{}", tool.name.server(), segment(tool.name.tool())),
             risk: risk_of(tool),
             operation: tool.operation.map_or("not declared", |variant| variant.operation()),
-            source: tool.classified_by.words(),
+            source: match &tool.classified_by {
+                by @ Classifier::Operator { .. } => by.words(),
+                Classifier::Server => "the server, not verified".to_owned(),
+                Classifier::Nobody => "nobody".to_owned(),
+            },
         }
     }
 }
