@@ -6,7 +6,7 @@ mod common;
 
 use common::{Place, call, refusal, success};
 use mcpproxy_core::{Untrusted, Variant};
-use mcpproxy_store::{HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, WaitFor};
+use mcpproxy_store::{HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, Status, WaitFor};
 
 const HOUR_MS: i64 = 3_600_000;
 /// The first millisecond of an hour.
@@ -27,10 +27,16 @@ async fn calls_are_counted_by_hour_and_intent(place: &Place) {
     for (n, (hour, intent)) in (0..).zip(hours) {
         let record = NewRecord { time_ms: BEGIN_MS + hour * HOUR_MS + 7, intent_type: Some(intent), ..call(n) };
         let open = ledger.open(record, WaitFor::Disk).await.unwrap();
-        ledger.close(open, Outcome { duration_us: Some(n.into()), ..success() }, WaitFor::Disk).await.unwrap();
+        let status = if intent == Variant::Write { Status::Error } else { Status::Success };
+        ledger.close(open, Outcome { duration_us: Some(n.into()), ..Outcome::bare(status) }, WaitFor::Disk).await.unwrap();
     }
     ledger.append(NewRecord { time_ms: BEGIN_MS, ..refusal(9) }, WaitFor::Disk).await.unwrap();
-    let count = |hour: i64, intent, calls| HourlyCount { from_ms: BEGIN_MS + hour * HOUR_MS, intent, calls };
+    let count = |hour: i64, intent, calls| HourlyCount {
+        from_ms: BEGIN_MS + hour * HOUR_MS,
+        intent,
+        calls,
+        failed: u64::from(intent == Variant::Write),
+    };
     let found = store.hourly_calls(BEGIN_MS, BEGIN_MS + 24 * HOUR_MS).await.unwrap();
     let expected = [count(0, Variant::Destructive, 1), count(0, Variant::Read, 2), count(2, Variant::Write, 1)];
     assert_eq!(found, expected, "a refusal is no call, and hour 25 is later");

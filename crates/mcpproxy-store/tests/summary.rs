@@ -95,6 +95,13 @@ async fn calls_are_counted_by_agent(place: &Place) {
         let open = ledger.open(record, WaitFor::Disk).await.unwrap();
         ledger.close(open, success(), WaitFor::Disk).await.unwrap();
     }
+    let later = |n| NewRecord { time_ms: BEGIN_MS + 5 * HOUR_MS, agent: Some("a".to_owned()), ..call(n) };
+    for (n, metadata) in (20..).zip([r#"{"dry_run":"server"}"#, r#"{"replayed_from":"01X"}"#]) {
+        let record = NewRecord { metadata: metadata.to_owned(), ..later(n) };
+        let open = ledger.open(record, WaitFor::Disk).await.unwrap();
+        ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    }
+    let _still_running = ledger.open(later(30), WaitFor::Disk).await.unwrap();
     // A refusal is no call.
     let refused = NewRecord { time_ms: BEGIN_MS + 5 * HOUR_MS, agent: Some("a".to_owned()), ..refusal(9) };
     ledger.append(refused, WaitFor::Disk).await.unwrap();

@@ -22,6 +22,8 @@ pub struct HourlyCount {
     pub intent: Variant,
     /// Calls that were sent and have ended. Dry runs and replayed answers are not among them.
     pub calls: u64,
+    /// The calls among them that failed.
+    pub failed: u64,
 }
 
 /// The number of refusals with one error code.

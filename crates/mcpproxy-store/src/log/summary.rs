@@ -59,7 +59,7 @@ pub struct AgentCalls {
 
 impl Store {
     /// Counts the calls of each agent since a time, among the newest [`CALLS_BY_AGENT_RECORDS`] records. The limit keeps
-    /// this fast in a log of any size.
+    /// this fast in a log of any size. A call is the same as in [`Store::hourly_calls`].
     pub async fn calls_by_agent(&self, since_ms: i64) -> Result<Vec<AgentCalls>, StoreError> {
         let most = i64::try_from(CALLS_BY_AGENT_RECORDS).unwrap_or(i64::MAX);
         let rows = self.database().calls_by_agent(since_ms.max(0), most).await?;

@@ -88,8 +88,17 @@ async fn calls_and_clients_of_agents() {
         let record = NewRecord { kind: Kind::Call, random, time_ms: NOW_MS - hours * super::HOUR_MS, ..refusal(0) };
         fixture.call(record, "{}").await;
     }
+    let dry_run = NewRecord { kind: Kind::Call, metadata: r#"{"dry_run":"server"}"#.to_owned(), ..refusal(1) };
+    fixture.call(dry_run, "{}").await;
+    fixture.note(refusal(1)).await;
     let html = page(&fixture, &person).await;
     assert!(html.contains("<span class=\"num\">2</span> destructive"), "{html}");
+    let overview = fixture.send(Method::GET, "/ui/?days=7", &[("cookie", person.cookie.as_str())]).await;
+    let overview = text(overview).await;
+    assert!(overview.contains("2 calls in the last 7 days: 0 read, 0 write, 2 destructive."), "{overview}");
+    for page in [html, overview] {
+        assert!(page.contains("Refused calls, dry runs and repeated answers do not count."), "{page}");
+    }
     let answer = fixture.send(Method::GET, PATH, &[("x-api-key", KEY)]).await;
     assert_eq!(answer.status(), 403, "the admin key has no pages");
     fixture.stop().await;

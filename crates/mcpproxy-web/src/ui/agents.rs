@@ -16,6 +16,7 @@ use super::{frame, unavailable};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::ui::pages::agents::{Agents, Facts, NewAgent, Said};
+use crate::ui::pages::overview::chart::Period;
 use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
 
@@ -54,8 +55,6 @@ pub(super) const PAGES: &[Page] = &[
 
 /// Agents for which the page looks up the client of the newest record.
 const CLIENTS_MAX: usize = 50;
-/// Calls are counted since this time.
-const PERIOD_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor) -> Response {
     shown(&app, &signed, StatusCode::OK, Said::default()).await.unwrap_or_else(|error| unavailable(&error))
@@ -79,7 +78,8 @@ async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Sa
     let live = if is_fresh { frame.live } else { Some(Topic::Calls) };
     let frame = Frame { asks_password: said.asks_password, live, ..frame };
     let facts = Facts {
-        calls: store.calls_by_agent(app.now_ms() - PERIOD_MS).await?,
+        // The same hours as the overview.
+        calls: store.calls_by_agent(Period::Week.since_ms(app.now_ms())).await?,
         sessions: app.web.gateway.clients(),
         clients,
         servers: app.web.gateway.servers().into_iter().map(|server| server.name.to_string()).collect(),

@@ -17,9 +17,9 @@ const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(ser
      WHERE status = 'started' AND status <> 'success' AND key >= $1 AND key <= $2 LIMIT 10000";
 const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
      (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
-const HOURLY: &str = "SELECT hour, intent_type, CAST(sum(count) AS BIGINT) FROM tallies \
-     WHERE hour >= $1 AND hour <= $2 AND kind = 'call' AND mark = '' AND intent_type <> '' \
-     GROUP BY hour, intent_type ORDER BY hour, intent_type";
+/// The condition for a record, or a count of records, to be a call that the console counts: it was sent and has ended.
+/// Dry runs and replayed answers are left out too: `mark` in the counts, members of the metadata in the records.
+const COUNTED: &str = "kind = 'call' AND status <> 'started' AND intent_type <> ''";
 /// Reads the newest refusals through the index on kind and key. PostgreSQL uses it only if rows are compared and ordered by
 /// both columns.
 const REFUSALS: [(Dialect, &str); 2] = [
@@ -31,11 +31,6 @@ const REFUSALS: [(Dialect, &str); 2] = [
     ),
 ];
 
-/// Looks at a bounded number of the newest records, of whatever kind. Hourly counts do not have the agent.
-const BY_AGENT: &str = "SELECT agent, intent_type, CAST(count(*) AS BIGINT) FROM \
-     (SELECT kind, agent, intent_type FROM records WHERE key >= $1 ORDER BY key DESC LIMIT $2) AS newest \
-     WHERE kind = 'call' AND agent IS NOT NULL AND intent_type IS NOT NULL GROUP BY agent, intent_type";
-
 impl Database {
     /// Calls of each agent by intent, among the newest records since this time.
     pub(crate) async fn calls_by_agent(
@@ -43,8 +38,23 @@ impl Database {
         since_ms: i64,
         most: i64,
     ) -> Result<Vec<(String, String, u64)>, StoreError> {
-        let values = vec![Value::int(Key::at(since_ms).0), Value::int(most)];
-        let rows = self.fetch(Statement::new(BY_AGENT, values), DOING).await?;
+        let mut values = vec![Value::int(Key::at(since_ms).0), Value::int(most)];
+        let mut condition = COUNTED.to_owned();
+        for member in CallMark::ALL.into_iter().filter_map(CallMark::member) {
+            values.push(Value::text(member));
+            let position = match self.dialect() {
+                Dialect::Sqlite => "instr",
+                Dialect::Postgres => "strpos",
+            };
+            condition.push_str(&format!(" AND {position}(metadata, ${}) = 0", values.len()));
+        }
+        // Looks at a bounded number of the newest records, of whatever kind. Hourly counts do not have the agent.
+        let sql = format!(
+            "SELECT agent, intent_type, CAST(count(*) AS BIGINT) FROM \
+             (SELECT kind, status, agent, intent_type, metadata FROM records WHERE key >= $1 ORDER BY key DESC LIMIT $2) \
+             AS newest WHERE {condition} AND agent IS NOT NULL GROUP BY agent, intent_type"
+        );
+        let rows = self.fetch(Statement::new(sql, values), DOING).await?;
         let one = |row| {
             let word = |column| text(row, column).map(Option::unwrap_or_default);
             Ok((word(0)?, word(1)?, int(row, 2)?.unwrap_or(0).unsigned_abs()))
@@ -54,13 +64,20 @@ impl Database {
 
     /// Calls of the hours from `first` to `last`, by hour and intent.
     pub(crate) async fn hourly_calls(&self, first: i64, last: i64) -> Result<Vec<HourlyCount>, StoreError> {
+        let sql = format!(
+            "SELECT hour, intent_type, CAST(sum(count) AS BIGINT), \
+             CAST(sum(CASE WHEN status = 'error' THEN count ELSE 0 END) AS BIGINT) FROM tallies \
+             WHERE hour >= $1 AND hour <= $2 AND {COUNTED} AND mark = '' \
+             GROUP BY hour, intent_type ORDER BY hour, intent_type"
+        );
         let mut hours = Vec::new();
-        for row in self.fetch(Statement::new(HOURLY, vec![Value::int(first), Value::int(last)]), DOING).await? {
+        for row in self.fetch(Statement::new(sql, vec![Value::int(first), Value::int(last)]), DOING).await? {
             let word = text(&row, 1)?.unwrap_or_default();
             let intent = Variant::ALL.into_iter().find(|variant| variant.operation() == word);
             let intent = intent.ok_or_else(|| StoreError::corrupt("a count without a known intent"))?;
             let from_ms = int(&row, 0)?.unwrap_or(0).saturating_mul(HOUR_MS);
-            hours.push(HourlyCount { from_ms, intent, calls: int(&row, 2)?.unwrap_or(0).unsigned_abs() });
+            let count = |column| int(&row, column).map(|count| count.unwrap_or(0).unsigned_abs());
+            hours.push(HourlyCount { from_ms, intent, calls: count(2)?, failed: count(3)? });
         }
         Ok(hours)
     }

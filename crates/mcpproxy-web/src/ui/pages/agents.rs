@@ -11,6 +11,7 @@ use mcpproxy_store::{AgentCalls, CALLS_BY_AGENT_RECORDS, TokenInfo};
 
 pub(crate) use self::new_agent::NewAgent;
 use super::Frame;
+use super::amount::{CALLS_COUNTED, grouped, items};
 use super::labels::Time;
 use super::servers::{segment, short};
 use crate::editor::ClientSnippet;
@@ -57,7 +58,10 @@ pub(crate) struct Agents {
     pub(crate) agents: Vec<AgentView>,
     pub(crate) left_out: usize,
     pub(crate) revoked: Vec<RevokedView>,
-    pub(crate) counted: usize,
+    /// The number of records that are counted.
+    pub(crate) counted: String,
+    /// Says what counts as a call.
+    pub(crate) calls_counted: &'static str,
 }
 
 pub(crate) struct AgentView {
@@ -120,7 +124,8 @@ impl Agents {
             left_out: live.len() - agents.len(),
             agents,
             revoked: revoked.collect(),
-            counted: CALLS_BY_AGENT_RECORDS,
+            counted: grouped(items(CALLS_BY_AGENT_RECORDS)),
+            calls_counted: CALLS_COUNTED,
         }
     }
 }

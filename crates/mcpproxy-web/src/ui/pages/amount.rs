@@ -1,5 +1,9 @@
 //! Numbers, sizes, durations and parts of addresses as pages write them.
 
+/// Says what counts as a call, wherever a page counts calls.
+pub(crate) const CALLS_COUNTED: &str = "A call counts when it was sent to its server and has ended. Refused calls, dry runs and \
+     repeated answers do not count.";
+
 /// Writes a number with separators: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -184,7 +184,7 @@ mod tests {
     const NOW_MS: i64 = 1_800_000_000_000;
 
     fn hour(ago: i64, intent: Variant, calls: u64) -> HourlyCount {
-        HourlyCount { from_ms: (NOW_MS / HOUR_MS - ago) * HOUR_MS, intent, calls }
+        HourlyCount { from_ms: (NOW_MS / HOUR_MS - ago) * HOUR_MS, intent, calls, failed: 0 }
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn summary(by_tool: Vec<SummaryGroup>) -> Summary {
 #[test]
 fn tools_are_ordered_by_time_and_by_failures() {
     let tools = vec![group("a:x", 5, 0, 10), group("b:y/../z?", 3, 1, 2_000_000), group(HOSTILE, 1, 2, 5)];
-    let hour = HourlyCount { from_ms: NOW_MS, intent: mcpproxy_core::Variant::Read, calls: 9 };
+    let hour = HourlyCount { from_ms: NOW_MS, intent: mcpproxy_core::Variant::Read, calls: 9, failed: 3 };
     let traffic = Traffic::new(&[hour], &summary(tools), &RefusalCounts::default(), Period::Day, NOW_MS);
     assert_eq!(traffic.slow[0].href, "/ui/tools/b/y%2F..%2Fz%3F");
     assert_eq!((traffic.slow[0].value.as_str(), traffic.slow.len()), ("2.0 s", 3));

@@ -1,10 +1,10 @@
-//! What agents did: calls over time, refusals by reason, slow tools and failing tools.
+//! The calls of agents: over time, by reason of refusal, by duration and by failures.
 
 use mcpproxy_core::ErrorCode;
 use mcpproxy_store::{HourlyCount, RefusalCounts, Summary, SummaryGroup};
 
 use super::chart::{Chart, Period};
-use crate::ui::pages::amount::{duration, encoded, grouped, one_line};
+use crate::ui::pages::amount::{CALLS_COUNTED, duration, encoded, grouped, one_line};
 use crate::visible::Visible;
 
 /// Rows of each list.
@@ -17,6 +17,8 @@ pub(crate) struct Traffic {
     pub(crate) chart: Chart,
     pub(crate) period: &'static str,
     pub(crate) figures: Vec<Figure>,
+    /// Says what counts as a call.
+    pub(crate) counted: &'static str,
     pub(crate) refusals: Vec<RefusalRow>,
     /// Says that older refusals were not counted.
     pub(crate) refusals_note: Option<String>,
@@ -55,7 +57,7 @@ impl Traffic {
         period: Period,
         now_ms: i64,
     ) -> Self {
-        let failed: u64 = summary.by_intent.iter().map(|group| group.errors).sum();
+        let failed: u64 = hours.iter().map(|hour| hour.failed).sum();
         let calls: u64 = hours.iter().map(|hour| hour.calls).sum();
         let refused = if refusals.is_cut { format!("{}+", grouped(refusals.read - 1)) } else { grouped(refusals.read) };
         let slow = duration_or_dash(summary.duration.p95_us);
@@ -68,6 +70,7 @@ impl Traffic {
                 Figure { name: "Refused", value: refused },
                 Figure { name: "95 % are faster than", value: slow },
             ],
+            counted: CALLS_COUNTED,
             refusals: refusals.reasons.iter().take(REASONS_MAX).map(RefusalRow::new).collect(),
             refusals_note: refusals
                 .is_cut
