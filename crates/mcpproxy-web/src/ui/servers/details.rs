@@ -3,13 +3,14 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use mcpproxy_gateway::ServerStatus;
 use mcpproxy_store::StoreError;
 
 use super::{around, find, not_found};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::ui::pages::servers::details::Details;
+use crate::ui::pages::servers::review::done_words;
 use crate::ui::pages::{Frame, page};
 use crate::ui::unavailable;
 use crate::ui::visitor::Visitor;
@@ -21,9 +22,12 @@ pub(super) async fn show(
     State(app): State<AppState>,
     Visitor(signed): Visitor,
     name: Result<Path<String>, PathRejection>,
+    uri: Uri,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    let shown = shown(&app, &signed, status, StatusCode::OK, Said::default()).await;
+    // A review that decided about everything leads here.
+    let notes = done_words(uri.query().unwrap_or_default()).into_iter().collect();
+    let shown = shown(&app, &signed, status, StatusCode::OK, Said { notes, ..Said::default() }).await;
     shown.unwrap_or_else(|error| unavailable(&error))
 }
 

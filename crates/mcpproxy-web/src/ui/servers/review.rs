@@ -12,7 +12,7 @@ use super::{around, find, not_found};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::ui::pages::servers::details::launch_line;
-use crate::ui::pages::servers::review::{self, Asked, ReviewPage};
+use crate::ui::pages::servers::review::{self, Asked, ReviewList, ReviewPage};
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
 use crate::ui::unavailable;
@@ -28,7 +28,12 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    let asked = Asked { number: page_number(&uri), ..Asked::default() };
+    let query = uri.query().unwrap_or_default();
+    let asked = Asked {
+        done: review::done_words(query),
+        is_unfolded: query.split('&').any(|pair| pair == "open=all"),
+        ..place(&uri)
+    };
     shown(&app, &signed, &status, StatusCode::OK, asked, false).await.unwrap_or_else(|error| unavailable(&error))
 }
 
@@ -39,7 +44,7 @@ pub(super) async fn decide(
     posted: Posted,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    decided(&app, &status, &posted, page_number(&uri)).await.unwrap_or_else(|error| unavailable(&error))
+    decided(&app, &status, &posted, &uri).await.unwrap_or_else(|error| unavailable(&error))
 }
 
 /// Shows one definition in full, as plain text.
@@ -50,7 +55,8 @@ pub(super) async fn whole(
     uri: Uri,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    let Ok(review) = app.web.gateway.review(&status.name, ReviewOf::Waiting).await else { return not_found() };
+    let all = app.web.gateway.review(&status.name, ReviewOf::WaitingAndRejected).await;
+    let Ok(review) = all else { return not_found() };
     let pin = uri.query().and_then(|query| query.strip_prefix("pin=")).unwrap_or_default();
     match review.entries.iter().find(|entry| entry.pin == pin) {
         Some(entry) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], review::whole(entry)).into_response(),
@@ -66,10 +72,10 @@ async fn decided(
     app: &AppState,
     status: &ServerStatus,
     posted: &Posted,
-    number: usize,
+    uri: &Uri,
 ) -> Result<Response, StoreError> {
     let picked = review::picked(&posted.form);
-    let again = |error: &str| Asked { error: Some(error.to_owned()), number, picked: picked.clone(), launch: None };
+    let again = |error: &str| Asked { error: Some(error.to_owned()), picked: picked.clone(), ..place(uri) };
     let decisions = match wanted(app, status, posted, &picked).await? {
         Wanted::Decisions(decisions) => decisions,
         Wanted::Nothing => {
@@ -91,7 +97,7 @@ async fn decided(
         }
     };
     match app.web.gateway.decide(&status.name, &decisions, &present).await {
-        Ok(results) => finish(app, status, posted, number, &results).await,
+        Ok(results) => finish(app, status, posted, uri, (&decisions, &results)).await,
         Err(ReviewError::NoServer) => Ok(not_found()),
         Err(ReviewError::Locked) => {
             shown(app, &posted.signed, status, StatusCode::CONFLICT, again(LOCKED), false).await
@@ -119,10 +125,17 @@ async fn wanted(
         "reject" => (Choice::Reject, false),
         "accept_all" => (Choice::Accept, true),
         "reject_all" => (Choice::Reject, true),
+        "restore" => (Choice::AcceptRejected, false),
         _ => return Ok(Wanted::Nothing),
     };
-    let entries = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
-        Ok(review) => review.entries,
+    let (of, is_rejected) = match choice {
+        Choice::Accept | Choice::Reject => (ReviewOf::Waiting, false),
+        Choice::AcceptRejected => (ReviewOf::WaitingAndRejected, true),
+    };
+    let entries = match app.web.gateway.review(&status.name, of).await {
+        Ok(review) => {
+            review.entries.into_iter().filter(|entry| entry.rejection.is_some() == is_rejected).collect::<Vec<_>>()
+        }
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => Vec::new(),
     };
@@ -141,13 +154,13 @@ async fn wanted(
     })
 }
 
-/// Leads to what still waits, or to the server.
+/// Leads to what still waits, or to the server, and says there what was decided.
 async fn finish(
     app: &AppState,
     status: &ServerStatus,
     posted: &Posted,
-    number: usize,
-    results: &[Decided],
+    uri: &Uri,
+    (decisions, results): (&[PinDecision], &[Decided]),
 ) -> Result<Response, StoreError> {
     let stale = results.iter().filter(|result| **result != Decided::Done).count();
     if stale > 0 {
@@ -157,7 +170,7 @@ async fn finish(
              {done} took effect. This is what waits now.",
             results.len()
         );
-        let asked = Asked { error: Some(error), number, ..Asked::default() };
+        let asked = Asked { error: Some(error), ..place(uri) };
         return shown(app, &posted.signed, status, StatusCode::CONFLICT, asked, false).await;
     }
     let left = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
@@ -166,7 +179,9 @@ async fn finish(
         Err(ReviewError::NoServer | ReviewError::Locked) => 0,
     };
     let path = if left > 0 { "/review" } else { "" };
-    Ok(Redirect::to(&format!("/ui/servers/{}{path}", status.name)).into_response())
+    let rejected = decisions.iter().filter(|decision| decision.choice == Choice::Reject).count();
+    let done = format!("accepted={}&rejected={rejected}", decisions.len() - rejected);
+    Ok(Redirect::to(&format!("/ui/servers/{}{path}?{done}", status.name)).into_response())
 }
 
 async fn shown(
@@ -177,7 +192,11 @@ async fn shown(
     asked: Asked,
     asks_password: bool,
 ) -> Result<Response, StoreError> {
-    let review = match app.web.gateway.review(&status.name, ReviewOf::Waiting).await {
+    let of = match asked.of {
+        ReviewList::Waiting => ReviewOf::Waiting,
+        ReviewList::Rejected => ReviewOf::WaitingAndRejected,
+    };
+    let review = match app.web.gateway.review(&status.name, of).await {
         Ok(review) => review,
         Err(ReviewError::Store(error)) => return Err(error),
         Err(ReviewError::NoServer | ReviewError::Locked) => return Ok(not_found()),
@@ -189,7 +208,10 @@ async fn shown(
     Ok(page(code, &ReviewPage::new(frame, status, review, asked, app.now_ms())))
 }
 
-fn page_number(uri: &Uri) -> usize {
-    let query = uri.query().unwrap_or_default();
-    query.split('&').find_map(|pair| pair.strip_prefix("page=")).and_then(|number| number.parse().ok()).unwrap_or(1)
+/// Reads the list and the page of the list from the address.
+fn place(uri: &Uri) -> Asked {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let number = pairs.clone().find_map(|pair| pair.strip_prefix("page=")).and_then(|number| number.parse().ok());
+    let of = if pairs.any(|pair| pair == "of=rejected") { ReviewList::Rejected } else { ReviewList::Waiting };
+    Asked { number: number.unwrap_or(1), of, ..Asked::default() }
 }

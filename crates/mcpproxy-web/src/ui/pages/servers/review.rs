@@ -17,10 +17,11 @@ use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, Pin};
 use mcpproxy_gateway::{Review, ReviewEntry, ServerStatus, StateName};
 use mcpproxy_store::{Choice, PinDecision};
 
-use self::entry::{EntryView, FindingView, Room, is_severe, value};
+use self::entry::{EntryState, EntryView, FindingView, Room, is_severe, value};
 use super::{short, state};
 use crate::ui::form::Form;
 use crate::ui::pages::Frame;
+use crate::ui::pages::amount::counted;
 use crate::ui::pages::labels::State;
 use crate::visible::{Visible, plain};
 
@@ -29,6 +30,8 @@ pub(crate) const PAGE_ENTRIES: usize = 20;
 /// HTML of all definitions on one page.
 const PAGE_BYTES: usize = 140_000;
 const ENTRY_BYTES: usize = 40_000;
+/// Definitions without findings whose values are unfolded.
+const OPEN_ENTRIES: usize = 3;
 /// Two long texts that share nothing take long to compare.
 const COMPARE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -37,6 +40,9 @@ const COMPARE_TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) struct ReviewPage {
     pub(crate) frame: Frame,
     pub(crate) error: Option<String>,
+    /// Says what the user has just decided.
+    pub(crate) done: Option<String>,
+    pub(crate) of: ReviewList,
     pub(crate) server: String,
     pub(crate) state: State,
     pub(crate) is_connecting: bool,
@@ -56,6 +62,8 @@ pub(crate) struct ReviewPage {
     /// Definitions that "accept all" accepts.
     pub(crate) acceptable: usize,
     pub(crate) entries: Vec<EntryView>,
+    /// Definitions on this page whose values are folded.
+    pub(crate) folded: usize,
     /// The digest of all definitions that wait.
     pub(crate) list: String,
     pub(crate) here: usize,
@@ -67,10 +75,37 @@ pub(crate) struct Count {
     pub(crate) count: usize,
 }
 
+/// The definitions that the page lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReviewList {
+    #[default]
+    Waiting,
+    /// Those that a user rejected, to take that back.
+    Rejected,
+}
+
+impl ReviewList {
+    pub(crate) fn is_rejected(self) -> bool {
+        self == Self::Rejected
+    }
+
+    /// Returns the part of the address that selects the list.
+    pub(crate) fn query(self) -> &'static str {
+        match self {
+            Self::Waiting => "",
+            Self::Rejected => "&of=rejected",
+        }
+    }
+}
+
 /// The part of the page that depends on the request.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) error: Option<String>,
+    pub(crate) done: Option<String>,
+    pub(crate) of: ReviewList,
+    /// True if the user wants to see all values.
+    pub(crate) is_unfolded: bool,
     /// The page of the list, from 1 on.
     pub(crate) number: usize,
     /// Values that were picked in the form.
@@ -80,6 +115,7 @@ pub(crate) struct Asked {
 
 impl ReviewPage {
     pub(crate) fn new(frame: Frame, status: &ServerStatus, mut review: Review, asked: Asked, now_ms: i64) -> Self {
+        review.entries.retain(|entry| entry.rejection.is_some() == asked.of.is_rejected());
         sort(&mut review.entries);
         let pages = review.entries.len().div_ceil(PAGE_ENTRIES).max(1);
         let here = asked.number.clamp(1, pages);
@@ -88,13 +124,17 @@ impl ReviewPage {
         let bytes = PAGE_BYTES.checked_div(shown.len()).unwrap_or(ENTRY_BYTES).min(ENTRY_BYTES);
         let room = Room { bytes, deadline: Instant::now() + COMPARE_TIMEOUT };
         let entries = shown.iter().enumerate().map(|(id, entry)| {
-            let is_picked = asked.picked.contains(&value(entry));
-            EntryView::new(entry, id, is_picked, room, now_ms)
+            let is_open = asked.is_unfolded || id < OPEN_ENTRIES || !entry.findings.is_empty();
+            let state = EntryState { is_picked: asked.picked.contains(&value(entry)), is_open };
+            EntryView::new(entry, id, state, room, now_ms)
         });
+        let entries: Vec<EntryView> = entries.collect();
         let severe = review.entries.iter().filter(|entry| is_severe(entry)).count();
         Self {
             frame,
             error: asked.error,
+            done: asked.done,
+            of: asked.of,
             server: status.name.to_string(),
             state: state(status.state),
             is_connecting: status.state == StateName::Connecting,
@@ -107,7 +147,8 @@ impl ReviewPage {
             counts: counts(&review.entries),
             severe,
             acceptable: review.entries.len() - severe,
-            entries: entries.collect(),
+            folded: entries.iter().filter(|entry| !entry.is_open && !entry.parts.is_empty()).count(),
+            entries,
             list: list_digest(&review.entries),
             here,
             pages,
@@ -160,6 +201,23 @@ pub(crate) fn list_digest(entries: &[ReviewEntry]) -> String {
 /// The values that the form names.
 pub(crate) fn picked(form: &Form) -> Vec<String> {
     (0..PAGE_ENTRIES).filter_map(|number| form.text(&format!("pick-{number}"))).map(str::to_owned).collect()
+}
+
+/// Says what a user has decided, by the numbers in the address of the page.
+pub(crate) fn done_words(query: &str) -> Option<String> {
+    let count = |name: &str| {
+        query.split('&').find_map(|pair| pair.strip_prefix(name)).and_then(|count| count.parse::<u64>().ok())
+    };
+    let words = |count: u64, verb: &str, then: &str| format!("You {verb} {}. {then}", counted(count, "definition"));
+    let accepted = count("accepted=").filter(|count| *count > 0);
+    let rejected = count("rejected=").filter(|count| *count > 0);
+    match (accepted, rejected) {
+        (Some(1), _) => Some(words(1, "accepted", "Agents see it now.")),
+        (Some(more), _) => Some(words(more, "accepted", "Agents see them now.")),
+        (None, Some(1)) => Some(words(1, "rejected", "Agents do not see it.")),
+        (None, Some(more)) => Some(words(more, "rejected", "Agents do not see them.")),
+        (None, None) => None,
+    }
 }
 
 /// Decisions about the picked versions, as far as exactly these still wait.

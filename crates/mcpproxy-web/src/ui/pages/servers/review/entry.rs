@@ -9,6 +9,7 @@ use mcpproxy_gateway::ReviewEntry;
 use serde_json::Value;
 
 use super::words::compare;
+use crate::ui::pages::amount::{counted, items};
 use crate::ui::pages::labels::Time;
 use crate::ui::pages::servers::short;
 use crate::visible::{Side, Visible};
@@ -38,8 +39,19 @@ pub(crate) struct EntryView {
     /// Findings whose place is not shown.
     pub(crate) findings: Vec<FindingView>,
     pub(crate) parts: Vec<PartView>,
+    /// True if the values are unfolded.
+    pub(crate) is_open: bool,
+    /// Says how many values the fold has.
+    pub(crate) summary: String,
+    pub(crate) rejection: Option<RejectionView>,
     /// True if the page does not show all of the definition.
     pub(crate) is_cut: bool,
+}
+
+/// A user's earlier decision against the definition.
+pub(crate) struct RejectionView {
+    pub(crate) by: Visible,
+    pub(crate) at: Time,
 }
 
 pub(crate) struct PartView {
@@ -49,6 +61,7 @@ pub(crate) struct PartView {
     pub(crate) findings: Vec<FindingView>,
 }
 
+/// A finding of the scan. Its severity is about the text, so it must not look like the risk of a tool.
 pub(crate) struct FindingView {
     pub(crate) class: &'static str,
     pub(crate) word: &'static str,
@@ -57,6 +70,13 @@ pub(crate) struct FindingView {
     place: String,
     pub(crate) shown_place: Option<Visible>,
     rank: usize,
+}
+
+/// The state of a definition in the form.
+#[derive(Clone, Copy)]
+pub(super) struct EntryState {
+    pub(super) is_picked: bool,
+    pub(super) is_open: bool,
 }
 
 /// The limits of one definition on the page.
@@ -68,7 +88,7 @@ pub(super) struct Room {
 }
 
 impl EntryView {
-    pub(super) fn new(entry: &ReviewEntry, id: usize, is_picked: bool, room: Room, now_ms: i64) -> Self {
+    pub(super) fn new(entry: &ReviewEntry, id: usize, shown: EntryState, room: Room, now_ms: i64) -> Self {
         let new = parts(&entry.new);
         let mut findings: Vec<FindingView> = entry.findings.iter().map(FindingView::new).collect();
         findings.sort_by_key(|finding| finding.rank);
@@ -89,7 +109,13 @@ impl EntryView {
             name: short(&entry.name),
             pin: entry.pin.clone(),
             value: value(entry),
-            is_picked,
+            is_picked: shown.is_picked,
+            is_open: shown.is_open,
+            summary: summary(parts.len(), entry.old.is_some()),
+            rejection: entry.rejection.as_ref().map(|rejection| RejectionView {
+                by: short(&rejection.by),
+                at: Time::new(rejection.at_ms, now_ms),
+            }),
             state: state(entry),
             is_suspicious: is_severe(entry),
             kinds: entry.kinds.iter().take(NOTES_MAX).map(|kind| short(kind)).collect(),
@@ -118,8 +144,13 @@ fn severity(finding: &Value) -> &str {
     finding.get("severity").and_then(Value::as_str).unwrap_or_default()
 }
 
+fn summary(values: usize, is_changed: bool) -> String {
+    counted(items(values), if is_changed { "changed value" } else { "value" })
+}
+
 fn state(entry: &ReviewEntry) -> &'static str {
     match (entry.reason, entry.old.is_some()) {
+        (Held::Rejected, _) => "rejected",
         (Held::NotLocked, _) => "not in the lock file",
         (Held::FirstSight, _) => "not accepted yet",
         (_, true) => "changed",
@@ -131,9 +162,9 @@ impl FindingView {
     pub(super) fn new(finding: &Value) -> Self {
         let text = |name: &str| finding.get(name).and_then(Value::as_str).unwrap_or_default();
         let (class, word, rank) = match severity(finding) {
-            "high" => ("critical", "high", 0),
-            "medium" => ("medium", "medium", 1),
-            _ => ("low", "low", 2),
+            "high" => ("bad", "Finding: high", 0),
+            "medium" => ("warn", "Finding: medium", 1),
+            _ => ("", "Finding: low", 2),
         };
         let (reason, rule) = (short(text("reason")), short(text("rule")));
         Self { class, word, reason, rule, place: text("where").to_owned(), shown_place: None, rank }
