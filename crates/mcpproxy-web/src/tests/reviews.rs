@@ -2,8 +2,7 @@
 
 use http::{Method, StatusCode};
 use mcpproxy_core::settings::{self, Unresolved};
-use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind, Held, Pin};
-use mcpproxy_store::{AdmittedPin, HeldPin, Listing};
+use mcpproxy_core::trust::{Definition, DefinitionKind, Pin};
 use serde_json::{Value, json};
 
 use super::people::Person;
@@ -27,29 +26,8 @@ async fn fixture() -> (Fixture, String) {
     (Fixture::with(settings).await, identity)
 }
 
-/// Stores a list: some definitions are accepted, the others wait.
 async fn list(fixture: &Fixture, identity: &str, admitted: &[Definition], held: &[Definition]) {
-    let listing = Listing {
-        identity,
-        server: "fx",
-        now_ms: NOW_MS,
-        admitted: admitted
-            .iter()
-            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
-            .collect(),
-        held: held
-            .iter()
-            .map(|definition| HeldPin {
-                definition,
-                pin: definition.pin(),
-                reason: Held::Changed,
-                details: DETAILS.to_owned(),
-            })
-            .collect(),
-        listed: admitted.iter().chain(held).map(|definition| &definition.key).collect(),
-        has_news: true,
-    };
-    fixture.store.save_listing(&listing).await.unwrap();
+    fixture.list(identity, admitted, held, DETAILS).await;
 }
 
 fn decision(name: &str, pin: Pin) -> Value {

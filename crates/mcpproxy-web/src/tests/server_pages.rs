@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use http::{Method, StatusCode};
 use mcpproxy_core::ServerName;
 use mcpproxy_core::settings::{Settings, Unresolved, parse};
-use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind, Held};
-use mcpproxy_store::{AdmittedPin, HeldPin, Listing};
+use mcpproxy_core::trust::{Definition, DefinitionKind};
 use serde_json::json;
 
 use super::people::Person;
-use super::{Fixture, NOW_MS, settings, text};
+use super::{Fixture, settings, text};
 use crate::editor::{EditError, Edited, ServersEditor, Undo};
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{202E}\u{1b}[2J";
@@ -67,27 +66,7 @@ async fn fixture() -> (Fixture, String, FakeEditor, Person) {
 
 async fn list(fixture: &Fixture, identity: &str, admitted: &[Definition], held: &[Definition]) {
     let details = json!({"changes": [HOSTILE], "kinds": ["description"], "findings": []}).to_string();
-    let listing = Listing {
-        identity,
-        server: "fx",
-        now_ms: NOW_MS,
-        has_news: true,
-        admitted: admitted
-            .iter()
-            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
-            .collect(),
-        held: held
-            .iter()
-            .map(|definition| HeldPin {
-                definition,
-                pin: definition.pin(),
-                reason: Held::Changed,
-                details: details.clone(),
-            })
-            .collect(),
-        listed: admitted.iter().chain(held).map(|definition| &definition.key).collect(),
-    };
-    fixture.store.save_listing(&listing).await.unwrap();
+    fixture.list(identity, admitted, held, &details).await;
 }
 
 fn tool(name: &str, description: &str) -> Definition {
@@ -203,7 +182,8 @@ async fn a_review_on_the_page() {
     assert_eq!(response.status(), 403, "a session alone is not enough");
     assert!(text(response).await.contains("checked"), "the selection stays");
     let (status, location, _) = post(&fixture, &person, path, &one).await;
-    assert_eq!((status.as_u16(), location.as_str()), (303, path), "the other one still waits");
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx/review?accepted=1&rejected=0"), "the other one still waits");
+    assert!(page(&fixture, &person, &location).await.1.contains("You accepted 1 definition."));
     assert_eq!(fixture.get("/api/v1/servers/fx/definitions").await["definitions"].as_array().unwrap().len(), 1);
 
     // Another version waits now, so what was shown can no longer be decided.
@@ -221,8 +201,33 @@ async fn a_review_on_the_page() {
     let html = page(&fixture, &person, path).await.1;
     let list_digest = html.split("name=\"list\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     let (status, location, _) = post(&fixture, &person, path, &format!("action=reject_all&list={list_digest}")).await;
-    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx"));
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx?accepted=0&rejected=2"));
+    assert!(page(&fixture, &person, &location).await.1.contains("You rejected 2 definitions."));
     assert!(page(&fixture, &person, path).await.1.contains("What it lists appears here"), "nothing waits");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_rejection_is_taken_back_on_the_page() {
+    let (fixture, identity, _, person) = fixture().await;
+    list(&fixture, &identity, &[], &[tool("b", "New."), tool("c", "New.")]).await;
+    let (path, rejected) = ("/ui/servers/fx/review", "/ui/servers/fx/review?page=1&of=rejected");
+    let picks = boxes(&page(&fixture, &person, path).await.1);
+    let (status, ..) = post(&fixture, &person, path, &format!("action=reject&pick-0={}", picks[0])).await;
+    assert_eq!(status, 303);
+    let html = page(&fixture, &person, rejected).await.1;
+    assert!(html.contains("Rejected by anna") && boxes(&html) == picks[..1], "{html}");
+    let restore = format!("action=restore&pick-0={}", picks[0]);
+    let response = fixture.post_plainly(&person, rejected, &restore).await;
+    assert_eq!(response.status(), 403, "a session alone is not enough");
+    assert!(text(response).await.contains("checked"), "the selection stays");
+    let waiting = format!("action=restore&pick-0={}", picks[1]);
+    assert_eq!(post(&fixture, &person, rejected, &waiting).await.0, 409, "this one was never rejected");
+    let (status, location, _) = post(&fixture, &person, rejected, &restore).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx/review?accepted=1&rejected=0"));
+    let accepted = fixture.get("/api/v1/servers/fx/definitions").await;
+    assert_eq!(accepted["definitions"].as_array().unwrap().len(), 1, "{accepted}");
+    assert!(page(&fixture, &person, rejected).await.1.contains("No rejected definitions"));
     fixture.stop().await;
 }
 

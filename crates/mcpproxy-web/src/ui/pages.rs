@@ -14,6 +14,8 @@ pub(crate) mod overview;
 pub(crate) mod servers;
 pub(crate) mod settings;
 #[cfg(test)]
+pub(crate) mod test_status;
+#[cfg(test)]
 mod tests;
 pub(crate) mod tools;
 pub(crate) mod whole;

@@ -1,6 +1,6 @@
 //! Tests for what needs attention, and for the lists of tools and refusals.
 
-use mcpproxy_core::{ServerName, Untrusted};
+use mcpproxy_core::Untrusted;
 use mcpproxy_gateway::{ServerStatus, StateName};
 use mcpproxy_store::{Durations, Health as LogHealth, HourlyCount, RefusalCount, RefusalCounts, Summary, SummaryGroup};
 
@@ -8,34 +8,11 @@ use super::attention::{Attention, Facts};
 use super::chart::Period;
 use super::traffic::Traffic;
 use super::*;
+use crate::ui::pages::test_status::server_status as server;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 const DAY_MS: i64 = 86_400_000;
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}";
-
-fn server(name: &str, state: StateName) -> ServerStatus {
-    ServerStatus {
-        name: ServerName::parse(name).unwrap(),
-        title: None,
-        transport: "stdio",
-        state,
-        reason: None,
-        hint: None,
-        tools: 3,
-        destructive_tools: 0,
-        unasked_tools: 0,
-        unannotated_tools: 0,
-        prompts: 0,
-        resources: 0,
-        protocol: None,
-        pid: None,
-        restarts: 0,
-        quarantined: 0,
-        to_review: 0,
-        hidden_tools: Vec::new(),
-        unchecked_tools: Vec::new(),
-    }
-}
 
 fn facts(servers: &[ServerStatus]) -> Facts<'_> {
     Facts {

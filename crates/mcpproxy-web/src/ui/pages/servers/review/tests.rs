@@ -7,6 +7,7 @@ use mcpproxy_core::trust::{DefinitionKind, Held};
 use serde_json::json;
 
 use super::*;
+use crate::ui::pages::test_status::server_status;
 
 const NOW_MS: i64 = 1_800_000_000_000;
 
@@ -39,35 +40,15 @@ fn severe(entry: ReviewEntry) -> ReviewEntry {
     ReviewEntry { findings: vec![finding], ..entry }
 }
 
-fn status() -> ServerStatus {
-    ServerStatus {
-        name: ServerName::parse("fx").unwrap(),
-        title: None,
-        transport: "stdio",
-        state: StateName::Ready,
-        reason: None,
-        hint: None,
-        tools: 0,
-        destructive_tools: 0,
-        unasked_tools: 0,
-        unannotated_tools: 0,
-        prompts: 0,
-        resources: 0,
-        protocol: None,
-        pid: None,
-        restarts: 0,
-        quarantined: 0,
-        to_review: 0,
-        hidden_tools: vec![],
-        unchecked_tools: vec![],
-    }
+fn page_with(entries: Vec<ReviewEntry>, asked: Asked) -> String {
+    let review =
+        Review { server: ServerName::parse("fx").unwrap(), is_first: false, findings: vec![], entries, rejected: 0 };
+    let status = server_status("fx", StateName::Ready);
+    ReviewPage::new(Frame::outside("Review"), &status, review, asked, NOW_MS).render().unwrap()
 }
 
 fn page_of(entries: Vec<ReviewEntry>, number: usize) -> String {
-    let review =
-        Review { server: ServerName::parse("fx").unwrap(), is_first: false, findings: vec![], entries, rejected: 0 };
-    let asked = Asked { number, ..Asked::default() };
-    ReviewPage::new(Frame::outside("Review"), &status(), review, asked, NOW_MS).render().unwrap()
+    page_with(entries, Asked { number, ..Asked::default() })
 }
 
 #[test]
@@ -79,6 +60,46 @@ fn words_that_changed_and_findings_beside_them() {
     assert!(after.contains("names a place of secrets"), "{html}");
     assert!(html.contains("It can now be called by reads."));
     assert!(html.contains("1 with a severe finding") && !html.contains("Accept all"), "{html}");
+}
+
+#[test]
+fn only_some_values_are_unfolded() {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut entries: Vec<ReviewEntry> = names.iter().map(|name| entry(name, None, "New.")).collect();
+    let open = |html: &str| html.matches("<details class=\"values\" open>").count();
+    let html = page_of(entries.clone(), 1);
+    assert_eq!((open(&html), html.matches("<details class=\"values\">").count()), (3, 2), "{html}");
+    assert!(html.contains("open=all"), "{html}");
+    let asked = Asked { number: 1, is_unfolded: true, ..Asked::default() };
+    assert_eq!(open(&page_with(entries.clone(), asked)), 5);
+    for entry in &mut entries {
+        *entry = severe(entry.clone());
+    }
+    let html = page_of(entries, 1);
+    assert_eq!(open(&html), 5, "findings are never folded away: {html}");
+    assert!(html.contains(">Finding: high</span>"), "{html}");
+}
+
+#[test]
+fn rejected_ones_are_a_list_of_their_own() {
+    let rejection = Some(mcpproxy_gateway::Rejection { by: "<b>anna".to_owned(), at_ms: NOW_MS });
+    let rejected = ReviewEntry { reason: Held::Rejected, rejection, ..entry("old_one", None, "New.") };
+    let entries = vec![entry("waits", None, "New."), rejected];
+    let html = page_of(entries.clone(), 1);
+    assert!(html.contains(">waits<") && !html.contains("old_one") && !html.contains("value=\"restore\""), "{html}");
+    let html = page_with(entries, Asked { number: 1, of: ReviewList::Rejected, ..Asked::default() });
+    assert!(!html.contains(">waits<") && html.contains("Rejected by &lt;b&gt;anna"), "{html}");
+    assert!(html.contains("value=\"restore\"") && !html.contains("value=\"reject\""), "{html}");
+}
+
+#[test]
+fn decisions_in_words() {
+    let check = |query: &str, expected: Option<&str>| assert_eq!(done_words(query).as_deref(), expected, "{query}");
+    check("", None);
+    check("accepted=0&rejected=0", None);
+    check("accepted=x", None);
+    check("accepted=1&rejected=0", Some("You accepted 1 definition. Agents see it now."));
+    check("accepted=0&rejected=2", Some("You rejected 2 definitions. Agents do not see them."));
 }
 
 #[test]
