@@ -154,7 +154,7 @@ pub(super) fn neighbours(own: &ServerName, catalog: &Catalog) -> Neighbours {
     Neighbours::new(servers)
 }
 
-/// Whether a judgement differs from what is stored.
+/// Says if a judgement differs from the stored one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum News {
     Some,

@@ -1,4 +1,4 @@
-//! What waits for a user, and the user's decisions.
+//! Definitions that wait for a user, and the user's decisions.
 
 use std::sync::Arc;
 

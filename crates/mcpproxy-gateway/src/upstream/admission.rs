@@ -1,4 +1,4 @@
-//! What agents may see of a server's lists, and how the server came into the settings.
+//! The part of a server's lists that agents may see, and how the server came into the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -161,6 +161,11 @@ async fn adding_servers() {
     assert!(status == 422 && html.contains("exists already"), "{html}");
     assert_eq!(editor.done().len(), 3);
     assert_eq!(fixture.codes().await.iter().filter(|code| *code == "server_added").count(), 3);
+    let records = fixture.get("/api/v1/activity?code=server_add&limit=50").await;
+    let mut statuses: Vec<&str> =
+        records["activities"].as_array().unwrap().iter().map(|one| one["status"].as_str().unwrap()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["error", "error", "success", "success", "success"], "one record for each attempt");
     fixture.stop().await;
 }
 

@@ -1,7 +1,10 @@
-//! Records of what users do on the console: each has the user's name and is on disk before the action.
+//! Records of what users do on the console.
+//!
+//! Each has the user's name, and its beginning is on disk before the action. The end of the action is part of the same
+//! record, so a record never says that something was done which then failed.
 
 use mcpproxy_core::ServerName;
-use mcpproxy_store::{Kind, NewRecord, Status, StoreError, WaitFor};
+use mcpproxy_store::{Kind, NewRecord, OpenRecord, Outcome, Status, StoreError, WaitFor};
 use serde_json::{Value, json};
 
 use crate::auth::identity::{AppState, SignedInUser};
@@ -16,43 +19,55 @@ pub(crate) struct Action<'a> {
     pub(crate) facts: Value,
 }
 
+/// An action whose beginning is recorded.
+#[must_use]
+pub(crate) struct BegunAction(OpenRecord);
+
 impl<'a> Action<'a> {
     pub(crate) fn on_server(code: &'static str, server: &'a ServerName) -> Self {
         Self { code, server: Some(server), facts: json!({}) }
     }
 
-    /// Writes the record. Without it, the action must not happen.
+    /// Records the beginning. Without it, the action must not happen.
+    pub(crate) async fn begin(&self, app: &AppState, signed: &SignedInUser) -> Result<BegunAction, StoreError> {
+        let record = self.new_record(app, signed, Status::Started);
+        app.web.ledger.open(record, WaitFor::Disk).await.map(BegunAction)
+    }
+
+    /// Records an action that has been done already, as a part of another one.
     pub(crate) async fn record(&self, app: &AppState, signed: &SignedInUser) -> Result<(), StoreError> {
-        self.write(app, signed, Status::Success, None).await
+        app.web.ledger.append(self.new_record(app, signed, Status::Success), WaitFor::Disk).await.map(drop)
     }
 
-    /// Records that a recorded action failed.
-    pub(crate) async fn record_failure(&self, app: &AppState, signed: &SignedInUser, reason: &str) {
-        if let Err(error) = self.write(app, signed, Status::Error, Some(reason.to_owned())).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "could not record that an action failed");
-        }
-    }
-
-    async fn write(
-        &self,
-        app: &AppState,
-        signed: &SignedInUser,
-        status: Status,
-        message: Option<String>,
-    ) -> Result<(), StoreError> {
+    fn new_record(&self, app: &AppState, signed: &SignedInUser, status: Status) -> NewRecord {
         let mut metadata = self.facts.clone();
         if let Value::Object(members) = &mut metadata {
             members.insert("user".to_owned(), signed.name().into());
         }
-        let record = NewRecord {
+        NewRecord {
             time_ms: app.now_ms(),
             random: rand::random(),
             kind: if self.server.is_some() { Kind::Server } else { Kind::Auth },
             status,
             server: self.server.map(ToString::to_string),
-            message,
             ..records::done_with(self.code, &metadata)
-        };
-        app.web.ledger.append(record, WaitFor::Disk).await.map(drop)
+        }
+    }
+}
+
+impl BegunAction {
+    pub(crate) async fn done(self, app: &AppState) {
+        self.end(app, Outcome::bare(Status::Success)).await;
+    }
+
+    pub(crate) async fn failed(self, app: &AppState, reason: &str) {
+        self.end(app, Outcome { message: Some(reason.to_owned()), ..Outcome::bare(Status::Error) }).await;
+    }
+
+    /// An end that cannot be written now is written later, by the ledger.
+    async fn end(self, app: &AppState, outcome: Outcome) {
+        if let Err(error) = app.web.ledger.close(self.0, outcome, WaitFor::Disk).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "could not record the end of an action");
+        }
     }
 }

@@ -115,17 +115,17 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
         "agent": typed.name, "grants": scope.grants, "servers": servers, "operations": operations,
         "headless": scope.headless,
     });
-    let action = Action { code: "token_created", server: None, facts };
-    action.record(app, signed).await?;
+    let action = Action { code: "token_created", server: None, facts }.begin(app, signed).await?;
     let random: [u8; 32] = rand::random();
     match app.web.store.create_token(&typed.name, &scope, random, app.now_ms()).await {
         Ok(token) => {
+            action.done(app).await;
             let snippets = app.web.client_settings.snippets(&token);
             let created = Some((typed.name.clone(), token, snippets));
             shown(app, signed, StatusCode::OK, Said { created, ..Said::default() }).await
         }
         Err(error) => {
-            action.record_failure(app, signed, &error.to_string()).await;
+            action.failed(app, &error.to_string()).await;
             let message = if matches!(error, StoreError::AgentName) {
                 "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned()
             } else if matches!(error, StoreError::AgentExists { .. }) {
@@ -155,8 +155,13 @@ async fn revoked(app: &AppState, posted: &Posted) -> Result<Response, StoreError
         return shown(app, &posted.signed, StatusCode::CONFLICT, gone()).await;
     }
     let action = Action { code: "token_revoked", server: None, facts: json!({"agent": name}) };
-    action.record(app, &posted.signed).await?;
-    match app.web.store.revoke_token(name, app.now_ms()).await {
+    let action = action.begin(app, &posted.signed).await?;
+    let revoked = app.web.store.revoke_token(name, app.now_ms()).await;
+    match &revoked {
+        Ok(()) => action.done(app).await,
+        Err(error) => action.failed(app, &error.to_string()).await,
+    }
+    match revoked {
         Ok(()) => {}
         Err(StoreError::NoSuchAgent { .. }) => return shown(app, &posted.signed, StatusCode::CONFLICT, gone()).await,
         Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! What an admission leaves of a server's lists.
+//! Tests of the part that an admission leaves of a server's lists.
 
 use mcpproxy_core::trust::{Accepted, OnChange, Pinned, Welcome};
 use mcpproxy_core::{Offer, Offered};

@@ -1,4 +1,4 @@
-//! What a gateway knows about its log from outside the database.
+//! Evidence about a log from outside its database: the key and the newest checkpoint of the gateway that writes it.
 
 use super::Ledger;
 use crate::{Checkpoint, VerifyOptions};

@@ -3,11 +3,13 @@
 //! - [`list`]: records, newest first, with [`form`] for the filters and [`links`] for their addresses.
 //! - [`record`]: one record. [`story`] says in plain words what happened, and [`payload`] shows arguments and result.
 //! - [`session`]: the calls of one agent around a record, in order.
+//! - [`words`] and `events`: the words for a record, about a call or about anything else.
 //!
 //! Everything in a record can come from an agent or a server. [`bounded`] limits its length and shows invisible
 //! characters.
 
 pub(crate) mod bounded;
+mod events;
 pub(crate) mod form;
 pub(crate) mod links;
 pub(crate) mod list;

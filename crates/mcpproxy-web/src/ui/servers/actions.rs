@@ -40,17 +40,22 @@ pub(super) async fn change(
 }
 
 async fn restart(app: &AppState, posted: &Posted, status: ServerStatus) -> Result<Response, StoreError> {
-    let action = Action::on_server("server_restarted", &status.name);
-    action.record(app, &posted.signed).await?;
+    let action = Action::on_server("server_restarted", &status.name).begin(app, &posted.signed).await?;
     let reason = match app.web.gateway.restart(&status.name) {
-        Ok(()) => return Ok(back(&status.name)),
-        Err(NotRestarted::NoServer) => return Ok(not_found()),
+        Ok(()) => {
+            action.done(app).await;
+            return Ok(back(&status.name));
+        }
+        Err(NotRestarted::NoServer) => {
+            action.failed(app, "The server was removed.").await;
+            return Ok(not_found());
+        }
         Err(NotRestarted::Disabled) => "The server is disabled. Enable it to start it.".to_owned(),
         Err(NotRestarted::Misconfigured(reason)) => {
             format!("The server cannot start, because its settings have a mistake: {reason}")
         }
     };
-    action.record_failure(app, &posted.signed, &reason).await;
+    action.failed(app, &reason).await;
     refused(app, posted, status, StatusCode::CONFLICT, plain(&reason)).await
 }
 
@@ -86,22 +91,22 @@ async fn apply(
     code: &'static str,
     edit: impl FnOnce(&dyn ServersEditor) -> Result<Edited, EditError> + Send + 'static,
 ) -> Result<Response, StoreError> {
-    let action = Action::on_server(code, &status.name);
-    action.record(app, &posted.signed).await?;
-    match edit_and_reload(app, edit).await {
-        // A removed server has no page any more.
-        Ok(_) if find(app, Ok(Path(status.name.to_string()))).is_none() => {
-            Ok(Redirect::to("/ui/servers").into_response())
-        }
-        Ok(applied) if applied.notes.is_empty() => Ok(back(&status.name)),
-        Ok(applied) => {
-            let said = Said { notes: applied.notes, ..Said::default() };
-            let now = find(app, Ok(Path(status.name.to_string()))).unwrap_or(status);
-            shown(app, &posted.signed, now, StatusCode::OK, said).await
-        }
+    let action = Action::on_server(code, &status.name).begin(app, &posted.signed).await?;
+    let applied = match edit_and_reload(app, edit).await {
+        Ok(applied) => applied,
         Err(error) => {
-            action.record_failure(app, &posted.signed, &error.to_string()).await;
-            refused(app, posted, status, StatusCode::CONFLICT, plain(&error.to_string())).await
+            action.failed(app, &error.to_string()).await;
+            return refused(app, posted, status, StatusCode::CONFLICT, plain(&error.to_string())).await;
+        }
+    };
+    action.done(app).await;
+    match find(app, Ok(Path(status.name.to_string()))) {
+        // A removed server has no page any more.
+        None => Ok(Redirect::to("/ui/servers").into_response()),
+        Some(_) if applied.notes.is_empty() => Ok(back(&status.name)),
+        Some(now) => {
+            let said = Said { notes: applied.notes, ..Said::default() };
+            shown(app, &posted.signed, now, StatusCode::OK, said).await
         }
     }
 }

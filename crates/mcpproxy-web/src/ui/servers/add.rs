@@ -50,10 +50,10 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
         let error = format!("A server with the name {name} exists already. Choose another name.");
         return invalid(app, signed, typed, error).await;
     }
-    let action = Action { code: "server_add_requested", server: None, facts: json!({"name": wanted}) };
-    action.record(app, signed).await?;
+    let action = Action { code: "server_add", server: None, facts: json!({"name": wanted}) }.begin(app, signed).await?;
     match edit_and_reload(app, move |editor| editor.add(&text, wanted.as_deref())).await {
         Ok(applied) => {
+            action.done(app).await;
             let names: Vec<String> = applied.names.iter().map(ToString::to_string).collect();
             for name in &applied.names {
                 let launch = app.web.gateway.written_transport(name).as_ref().and_then(launch_line);
@@ -64,7 +64,7 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
             finish(app, signed, applied).await
         }
         Err(error) => {
-            action.record_failure(app, signed, &error.to_string()).await;
+            action.failed(app, &error.to_string()).await;
             let (code, text) = match &error {
                 EditError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, None),
                 EditError::ReadOnly { text, .. } => (StatusCode::CONFLICT, Some(text.clone())),

@@ -121,7 +121,7 @@ impl Row {
             id: record.id.to_string(),
             iso: crate::time::format(record.time_ms()),
             clock: words::clock(record.time_ms(), now_ms),
-            subject: words::subject(record),
+            subject: words::subject(record, &metadata),
             agent: record.agent.as_deref().map(|agent| line(agent, NAME_CHARS)).unwrap_or_default(),
             client: record.client.as_ref().map(|client| line(client.for_json(), NAME_CHARS)).unwrap_or_default(),
             reason: words::reason(record, &metadata),

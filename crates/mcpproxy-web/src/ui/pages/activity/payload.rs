@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::bounded::lines;
 use crate::visible::Visible;
 
-/// What is shown at once, and what is folded. Two payloads stay below 200 kB of HTML together.
+/// Limits of the part that is shown at once, and of the part that is folded. Two payloads stay below 200 kB of HTML
+/// together.
 const OPEN_HTML: usize = 4_000;
 const OPEN_LINES: usize = 24;
 const FOLDED_HTML: usize = 32_000;

@@ -30,7 +30,7 @@ pub(crate) struct RecordPage {
     pub(crate) fill: &'static str,
     pub(crate) time: Time,
     pub(crate) clock: String,
-    /// What the agent declared. `None` for records that are not about a call.
+    /// The intent that the agent declared. `None` for records that are not about a call.
     pub(crate) said: Option<Said>,
     pub(crate) decision: Vec<Fact>,
     /// The message and the next step of a refusal or an error.
@@ -46,7 +46,7 @@ pub(crate) struct RecordPage {
     pub(crate) details: Option<Visible>,
 }
 
-/// What the agent says about its call.
+/// Statements of the agent about its call.
 pub(crate) struct Said {
     pub(crate) reason: Option<Visible>,
     pub(crate) sensitivity: Option<Visible>,

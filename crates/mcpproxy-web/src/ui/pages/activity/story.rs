@@ -1,10 +1,11 @@
 //! Says in plain words what happened: a headline, and sentences about the approval and the outcome.
 
-use mcpproxy_core::{Assurance, DeniedBy, ErrorCode, Untrusted, Variant};
+use mcpproxy_core::{Assurance, DeniedBy, ErrorCode, Variant};
 use mcpproxy_store::{CallMark, Kind, Record, Status, StoredApproval};
 use serde_json::Value;
 
 use super::bounded::line;
+use super::events;
 use super::words::{NAME_CHARS, code, duration, event, member, tool_name};
 use crate::visible::Visible;
 
@@ -67,17 +68,10 @@ fn headline(record: &Record, metadata: &Value) -> Sentence {
         },
         Kind::Refusal => by(say("wanted to call ").name(&tool)),
         Kind::Approval => step(record, metadata, agent, &tool),
-        Kind::Server => {
-            let server = record.server.as_ref().map_or("unknown", Untrusted::for_json);
-            let what = if record.status == Status::Success { " reported a change" } else { " has a problem" };
-            say("Server ").name(server).say(what)
-        }
-        Kind::Settings if record.status == Status::Success => say("The settings were loaded again"),
-        Kind::Settings => say("The settings were not loaded"),
-        Kind::Auth => {
-            let what = say(&event(code(record)));
-            match member(metadata, "user") {
-                Some(user) => what.say(": ").name(user),
+        Kind::Server | Kind::Settings | Kind::Auth => {
+            let what = Sentence::default().name(&events::subject(record, metadata));
+            match events::actor(record, metadata) {
+                Some(user) => what.say(" by ").name(user),
                 None => what,
             }
         }

@@ -110,7 +110,36 @@ fn a_record_says_in_plain_words_what_happened() {
     check(step("approval_approved", r#"{"by":"anna"}"#), "anna approved a call of files:delete by agent local.");
     check(step("approval_requested", "{}"), "Agent local asked for approval to call files:delete.");
     let login = Record { agent: None, server: None, tool: None, ..step("login", r#"{"user":"anna"}"#) };
-    check(Record { kind: Kind::Auth, ..login }, "Login: anna.");
+    check(Record { kind: Kind::Auth, ..login }, "anna signed in.");
+}
+
+#[test]
+fn other_records_are_named_after_their_subject() {
+    let check = |kind: Kind, status: Status, code: &str, metadata: &str, expected: (&str, &str)| {
+        let record = Record {
+            server: (kind == Kind::Server).then(|| Untrusted::new("time")),
+            agent: None,
+            tool: None,
+            code: (!code.is_empty()).then(|| Untrusted::new(code)),
+            metadata: Untrusted::new(metadata),
+            ..record(kind, status)
+        };
+        let subject = words::subject(&record, &words::metadata(&record)).to_string();
+        assert_eq!((subject.as_str(), words::status(&record).word), expected, "{code}");
+    };
+    let (done, failed, refused) = (Status::Success, Status::Error, Status::Refused);
+    check(Kind::Auth, failed, "server_add", r#"{"name":"time"}"#, ("Add server time", "Failed"));
+    check(Kind::Auth, failed, "server_add", "{}", ("Add server", "Failed"));
+    check(Kind::Server, done, "server_added", "{}", ("Server time added", "Done"));
+    check(Kind::Server, failed, "server_enabled", "{}", ("Enable server time", "Failed"));
+    check(Kind::Server, refused, "definitions_quarantined", "{}", ("Definitions of time", "Held back"));
+    check(Kind::Server, done, "", "{}", ("Server time connected", "Done"));
+    check(Kind::Server, failed, "", "{}", ("Connect server time", "Failed"));
+    check(Kind::Settings, refused, "weakening_held", "{}", ("Weaker rules", "Held back"));
+    check(Kind::Settings, done, "", "{}", ("Settings reloaded", "Done"));
+    check(Kind::Auth, done, "token_created", r#"{"agent":"ci","user":"anna"}"#, ("Token of ci created", "Done"));
+    check(Kind::Auth, done, "login", r#"{"user":"anna"}"#, ("anna signed in", "Done"));
+    check(Kind::Auth, refused, "something_new", "{}", ("Something new", "Refused"));
 }
 
 #[test]

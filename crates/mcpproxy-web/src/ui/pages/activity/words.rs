@@ -7,6 +7,7 @@ use mcpproxy_store::{CallMark, Kind, Record, Status};
 use serde_json::Value;
 
 use super::bounded::line;
+use super::events;
 use crate::ui::pages::labels::{Risk, State};
 use crate::visible::Visible;
 use crate::wire::Activity;
@@ -14,6 +15,8 @@ use crate::wire::Activity;
 /// Names are shown up to this length. The record page shows them in full.
 pub(crate) const NAME_CHARS: usize = 80;
 const REASON_CHARS: usize = 160;
+/// A name, and words around it.
+const SUBJECT_CHARS: usize = NAME_CHARS + 40;
 
 /// The metadata of a record, from its start and its end.
 pub(crate) fn metadata(record: &Record) -> Value {
@@ -42,6 +45,9 @@ pub(crate) fn status(record: &Record) -> State {
             "grant_revoked" => return state("cancelled", "Revoked", "ban"),
             _ => {}
         }
+    }
+    if matches!(record.kind, Kind::Server | Kind::Settings | Kind::Auth) {
+        return events::status(record);
     }
     match (record.status, record.mark()) {
         (Status::Success, CallMark::DryRun) => state("dry", "Dry run", "low"),
@@ -120,16 +126,9 @@ pub(crate) fn tool_name(record: &Record) -> Option<String> {
 }
 
 /// Returns the heading of a row: the tool, or what else the record is about.
-pub(crate) fn subject(record: &Record) -> Visible {
-    if let Some(tool) = tool_name(record) {
-        return line(&tool, NAME_CHARS);
-    }
-    match (record.kind, &record.server) {
-        (_, Some(server)) => line(&format!("Server {}", server.for_json()), NAME_CHARS),
-        (Kind::Settings, None) => Visible::of("Settings"),
-        (Kind::Auth | Kind::Approval, None) if record.code.is_some() => line(&event(code(record)), NAME_CHARS),
-        (kind, None) => Visible::of(kind_word(kind)),
-    }
+pub(crate) fn subject(record: &Record, metadata: &Value) -> Visible {
+    let tool = tool_name(record);
+    line(&tool.unwrap_or_else(|| events::subject(record, metadata)), SUBJECT_CHARS)
 }
 
 /// Turns a code into words: `login_failed` becomes `Login failed`.
@@ -162,7 +161,7 @@ pub(crate) struct Reason {
 pub(crate) fn reason(record: &Record, metadata: &Value) -> Reason {
     let message = record.message.as_ref().map(Untrusted::for_json);
     let said = metadata.get("intent").and_then(|intent| member(intent, "reason"));
-    let user = member(metadata, "user").or(member(metadata, "by"));
+    let user = events::actor(record, metadata).or(member(metadata, "by"));
     let shown = |text: &str, is_said| Reason { text: line(text, REASON_CHARS), is_said };
     match (message, said, user) {
         (Some(message), ..) => shown(message, false),

@@ -80,7 +80,7 @@ pub(crate) struct Count {
 pub(crate) enum ReviewList {
     #[default]
     Waiting,
-    /// Those that a user rejected, to take that back.
+    /// Definitions that a user rejected, to take that back.
     Rejected,
 }
 

@@ -112,7 +112,7 @@ pub(crate) struct TypedCall {
     pub(crate) is_dry_run: bool,
 }
 
-/// What is known about a tool besides its definition.
+/// Everything that the page shows of a tool besides its definition.
 pub(crate) struct About {
     pub(crate) settings: ContractSettings,
     pub(crate) calls: Vec<Record>,
