@@ -5,8 +5,8 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
-use mcpproxy_core::ApprovalId;
-use mcpproxy_store::{Cursor, Filter, Record, Status, StoreError, WholeRecord};
+use mcpproxy_core::{ApprovalId, Untrusted};
+use mcpproxy_store::{Cursor, Filter, Record, Status, StoreError, StoredApproval, WholeRecord};
 
 use super::events::Topic;
 use super::page::{Page, PageAccess};
@@ -21,6 +21,7 @@ use crate::ui::pages::activity::links::Filters;
 use crate::ui::pages::activity::list::{ActivityList, Found, NEWER};
 use crate::ui::pages::activity::record::{Known, RecordPage};
 use crate::ui::pages::activity::session::{Around, SIDE_MAX, SessionPage};
+use crate::ui::pages::activity::steps::{STEPS_MAX, approval_of};
 use crate::ui::pages::activity::words;
 use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
@@ -63,6 +64,10 @@ const PARAMETERS: &[Parameter] = with_filters!([], [SINCE, UNTIL, FROM, TO, CURS
 const NEWER_THAN: Parameter = optional(NEWER, "Shows the page of records next after this cursor.", ValueType::Cursor);
 
 const PAGE_ROWS: usize = 50;
+/// The longest life of an approval request: a day for unattended agents, and the time to use the approval.
+const REQUEST_MAX_MS: i64 = 25 * 60 * 60_000;
+/// Records are written a moment after the times that the request has.
+const STEPS_SLACK_MS: i64 = 60_000;
 /// Choices in the form.
 const NAMES_MAX: usize = 200;
 
@@ -150,9 +155,13 @@ async fn record(
     let shown = async || -> Result<Response, StoreError> {
         let Some(whole) = whole(&app, id).await? else { return Ok(not_found()) };
         let metadata = words::metadata(&whole.record);
-        let approval = match words::member(&metadata, "approval_id").and_then(ApprovalId::parse) {
-            Some(id) => app.web.store.find_approval(&id).await?,
-            None => None,
+        let (approval, steps) = match approval_of(&metadata) {
+            Some(id) => {
+                let approval = app.web.store.find_approval(&id).await?;
+                let steps = steps(&app, &whole.record, &id, approval.as_ref()).await?;
+                (approval, steps)
+            }
+            None => (None, Vec::new()),
         };
         let place = app.web.store.chain_place(&whole.record).await?;
         let frame = around(&app, &signed, &whole.record).await?;
@@ -160,9 +169,35 @@ async fn record(
         let is_signed = place.as_ref().is_none_or(|place| place.checkpoint.is_some());
         let is_final = is_signed && whole.record.status != Status::Started;
         let frame = if is_final { frame } else { live(frame) };
-        Ok(page(StatusCode::OK, &RecordPage::new(frame, &Known { whole, approval, place }, app.now_ms())))
+        Ok(page(StatusCode::OK, &RecordPage::new(frame, &Known { whole, approval, place, steps }, app.now_ms())))
     };
     shown().await.unwrap_or_else(|error| unavailable(&error))
+}
+
+/// Finds the records of an approval request. It has a bounded lifetime, so only that time and that tool are searched.
+async fn steps(
+    app: &AppState,
+    record: &Record,
+    id: &ApprovalId,
+    approval: Option<&StoredApproval>,
+) -> Result<Vec<Record>, StoreError> {
+    let (from_ms, to_ms) = match approval {
+        Some(approval) => {
+            let end_ms = approval.consumed_ms.or(approval.decided_ms).unwrap_or(approval.expires_ms);
+            (approval.created_ms - STEPS_SLACK_MS, end_ms + STEPS_SLACK_MS)
+        }
+        None => (record.time_ms() - REQUEST_MAX_MS, record.time_ms() + REQUEST_MAX_MS),
+    };
+    let text = |text: &Option<Untrusted>| text.as_ref().map(|text| text.for_json().to_owned());
+    let filter = Filter {
+        server: text(&record.server),
+        tool: text(&record.tool),
+        since_ms: Some(from_ms),
+        until_ms: Some(to_ms.max(record.time_ms())),
+        text: Some(id.to_string()),
+        ..Filter::default()
+    };
+    Ok(app.web.store.list(&filter, None, STEPS_MAX).await?.records)
 }
 
 async fn session(

@@ -2,6 +2,7 @@
 //!
 //! - [`list`]: records, newest first, with [`form`] for the filters and [`links`] for their addresses.
 //! - [`record`]: one record. [`story`] says in plain words what happened, and [`payload`] shows arguments and result.
+//! - [`steps`]: the records of one approved call, in order.
 //! - [`session`]: the calls of one agent around a record, in order.
 //! - [`words`] and `events`: the words for a record, about a call or about anything else.
 //!
@@ -16,6 +17,7 @@ pub(crate) mod list;
 pub(crate) mod payload;
 pub(crate) mod record;
 pub(crate) mod session;
+pub(crate) mod steps;
 pub(crate) mod story;
 #[cfg(test)]
 mod tests;

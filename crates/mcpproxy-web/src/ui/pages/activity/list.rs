@@ -7,6 +7,7 @@ use mcpproxy_store::{Cursor, Record};
 use super::bounded::line;
 use super::form::{FilterForm, Names};
 use super::links::Filters;
+use super::steps::{Step, approval_of, steps};
 use super::words::{self, NAME_CHARS, Reason};
 use crate::ui::pages::Frame;
 use crate::ui::pages::labels::{Risk, State, Time};
@@ -52,6 +53,10 @@ pub(crate) struct Row {
     pub(crate) risk: Option<Risk>,
     pub(crate) status: State,
     pub(crate) duration: String,
+    /// The approval request that the record belongs to. Empty if there is none.
+    pub(crate) approval: String,
+    /// The other records of this page about the same approved call. Empty if there are none.
+    pub(crate) steps: Vec<Step>,
 }
 
 /// The records of a page, and what lies before and after them.
@@ -76,7 +81,7 @@ impl ActivityList {
             Ok(found) => (found, None),
             Err(error) => (Found::default(), Some(error)),
         };
-        let rows: Vec<Row> = found.records.iter().map(|record| Row::new(record, now_ms)).collect();
+        let rows = rows(&found.records, now_ms);
         let newer = found.records.first().filter(|_| found.has_newer).map(Cursor::after);
         let is_live = error.is_none() && !found.has_newer;
         let exports = match error {
@@ -97,6 +102,18 @@ impl ActivityList {
             searched_to: found.searched_to_ms.map(|time_ms| Time::new(time_ms, now_ms)),
         }
     }
+}
+
+/// Makes the rows, and joins the records of one approved call.
+fn rows(records: &[Record], now_ms: i64) -> Vec<Row> {
+    let mut rows: Vec<Row> = records.iter().map(|record| Row::new(record, now_ms)).collect();
+    let approvals: Vec<String> = rows.iter().map(|row| row.approval.clone()).collect();
+    for row in rows.iter_mut().filter(|row| !row.approval.is_empty()) {
+        let same = records.iter().zip(&approvals).filter(|(_, approval)| **approval == row.approval);
+        let found = steps(same.map(|(record, _)| record), &row.id, now_ms);
+        row.steps = if found.len() > 1 { found } else { Vec::new() };
+    }
+    rows
 }
 
 fn key(rows: &[Row], has_older: bool) -> String {
@@ -130,6 +147,8 @@ impl Row {
             risk: words::risk(record, &metadata),
             status: words::status(record),
             duration: record.duration_us.map(words::duration).unwrap_or_default(),
+            approval: approval_of(&metadata).map(|id| id.to_string()).unwrap_or_default(),
+            steps: Vec::new(),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! One record: in plain words first, then who, why, what decided, arguments, result, and its place in the chain.
 
 use askama::Template;
-use mcpproxy_core::{ApprovalId, Assurance, ErrorCode, Untrusted, Variant};
+use mcpproxy_core::{Assurance, ErrorCode, Untrusted, Variant};
 use mcpproxy_store::{ChainPlace, Kind, Record, RecordId, StoredApproval, WholeRecord};
 use serde_json::Value;
 
 use super::bounded::{line, lines};
 use super::links::Filters;
 use super::payload::{ShownPayload, counted};
+use super::steps::{Step, approval_of, steps};
 use super::story::{Story, assurance, decider, meaning};
 use super::words::{self, code, member, tool_name};
 use crate::ui::pages::Frame;
@@ -42,6 +43,8 @@ pub(crate) struct RecordPage {
     /// False until a signed checkpoint covers the record. `None` if the chain is unknown.
     pub(crate) is_signed: Option<bool>,
     pub(crate) links: Vec<Link>,
+    /// The records of the same approved call, in order. Empty if there is only this one.
+    pub(crate) steps: Vec<Step>,
     /// All details of the record that no other part shows in full.
     pub(crate) details: Option<Visible>,
 }
@@ -72,6 +75,8 @@ pub(crate) struct Known {
     pub(crate) whole: WholeRecord,
     pub(crate) approval: Option<StoredApproval>,
     pub(crate) place: Option<ChainPlace>,
+    /// The records of the same approval request, newest first.
+    pub(crate) steps: Vec<Record>,
 }
 
 impl RecordPage {
@@ -84,11 +89,12 @@ impl RecordPage {
             ShownPayload::arguments(known.whole.args.as_ref(), record.args),
             ShownPayload::result(known.whole.result.as_ref(), record.result),
         ];
+        let steps = steps(known.steps.iter(), &record.id.to_string(), now_ms);
         let is_event = matches!(record.kind, Kind::Server | Kind::Settings | Kind::Auth | Kind::Approval);
         let message = record.message.as_ref().map(Untrusted::for_json).filter(|text| !is_event || text.len() > 300);
         Self {
-            // Changes when the call ends or a checkpoint covers it.
-            frame: Frame { key: format!("{}:{}:{is_signed:?}", record.id, status.word), ..frame },
+            // Changes when the call ends, a checkpoint covers it, or another step follows.
+            frame: Frame { key: format!("{}:{}:{is_signed:?}:{}", record.id, status.word, steps.len()), ..frame },
             id: record.id.to_string(),
             story: Story::new(record, &metadata, known.approval.as_ref()),
             status,
@@ -106,6 +112,7 @@ impl RecordPage {
             place: place(record, known.place.as_ref()),
             is_signed,
             links: links(record, &metadata),
+            steps: if steps.len() > 1 { steps } else { Vec::new() },
             details: details(&metadata),
         }
     }
@@ -158,7 +165,7 @@ fn decision(record: &Record, metadata: &Value, approval: Option<&StoredApproval>
         facts.extend(member(contract, "version").map(|version| Fact::new("Contract version", version)));
         facts.extend(member(contract, "digest").map(|digest| Fact::code("Contract hash", digest)));
     }
-    if let Some(id) = member(metadata, "approval_id").and_then(ApprovalId::parse) {
+    if let Some(id) = approval_of(metadata) {
         facts.push(Fact::code("Approval request", id.as_str()).at(format!("/ui/approvals/{id}")));
     }
     if let Some(id) = member(metadata, "grant_id") {

@@ -9,6 +9,7 @@ use super::links::Filters;
 use super::list::{ActivityList, Found};
 use super::record::{Known, RecordPage};
 use super::session::{Around, PAUSE_MS, SessionPage};
+use super::steps::Step;
 use super::words;
 use crate::ui::pages::Frame;
 
@@ -54,7 +55,7 @@ fn refusal(code: &str) -> Record {
 }
 
 fn page(record: Record) -> String {
-    let known = Known { whole: WholeRecord { record, args: None, result: None }, approval: None, place: None };
+    let known = Known { whole: WholeRecord { record, args: None, result: None }, approval: None, place: None, steps: vec![] };
     RecordPage::new(Frame::default(), &known, NOW_MS).render().unwrap()
 }
 
@@ -197,7 +198,7 @@ fn hostile_records_are_escaped_and_bounded_everywhere() {
             let found = Found { records: vec![record.clone(); 50], ..Found::default() };
             let filters = Filters::of(&[(hostile, &long)]);
             let list = ActivityList::new(Frame::default(), &filters, &Names::default(), Ok(found), NOW_MS);
-            let known = Known { whole, approval: None, place: None };
+            let known = Known { whole, approval: None, place: None, steps: vec![record.clone(); 50] };
             let around = Around::of(record.clone(), vec![record.clone()], vec![record.clone()]);
             for (html, max) in [
                 (list.render().unwrap(), 300_000),
@@ -255,6 +256,41 @@ fn ulid_at(time_ms: i64) -> RecordId {
     const ALPHABET: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let digits: String = (0..10).rev().map(|at| char::from(ALPHABET[(time_ms >> (5 * at)) as usize % 32])).collect();
     RecordId::parse(&format!("{digits}ZZW1Z00000000000")).unwrap()
+}
+
+#[test]
+fn the_records_of_an_approved_call_are_one_story() {
+    let id = "01K9ZQ4B2R0000000000000001";
+    let step = |offset_ms: i64, kind: Kind, code: &str, more: &str| Record {
+        id: ulid_at(NOW_MS + offset_ms),
+        code: (!code.is_empty()).then(|| Untrusted::new(code)),
+        metadata: Untrusted::new(format!(r#"{{"approval_id":"{id}"{more}}}"#)),
+        ..record(kind, Status::Success)
+    };
+    let records = vec![
+        step(90_000, Kind::Call, "", r#","approved_by":"anna""#),
+        step(60_000, Kind::Approval, "approval_approved", r#","by":"anna","given":"factor""#),
+        step(0, Kind::Approval, "approval_requested", ""),
+    ];
+    let words = |steps: &[Step]| steps.iter().map(|step| step.words.to_string()).collect::<Vec<_>>();
+    let expected = ["asked", "approved by anna with a second factor", "ran"];
+    let found = Found { records: records.clone(), ..Found::default() };
+    let list = ActivityList::new(Frame::default(), &Filters::default(), &Names::default(), Ok(found), NOW_MS);
+    for row in &list.rows {
+        assert_eq!(words(&row.steps), expected);
+        assert_eq!(row.steps.iter().filter(|step| step.is_here).count(), 1);
+    }
+    let html = list.render().unwrap();
+    assert!(html.contains(&format!("<a href=\"/ui/activity/{}\">asked</a>", records[2].id)), "{html}");
+    let whole = WholeRecord { record: records[0].clone(), args: None, result: None };
+    let known = Known { whole, approval: None, place: None, steps: records.clone() };
+    let page = RecordPage::new(Frame::default(), &known, NOW_MS);
+    assert_eq!(words(&page.steps), expected);
+    assert!(page.render().unwrap().contains("<li aria-current=\"step\">"));
+    // The other steps are on another page of the list.
+    let found = Found { records: records[..1].to_vec(), ..Found::default() };
+    let list = ActivityList::new(Frame::default(), &Filters::default(), &Names::default(), Ok(found), NOW_MS);
+    assert!(list.render().unwrap().contains("#story"));
 }
 
 #[test]
