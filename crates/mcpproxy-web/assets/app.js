@@ -71,8 +71,8 @@
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.title = page.title;
-      const [count, fresh] = [document.querySelector("[data-pending]"), page.querySelector("[data-pending]")];
-      if (count && fresh) count.replaceWith(fresh);
+      const fresh = all("[data-pending]", page);
+      all("[data-pending]").forEach((count, at) => { if (fresh[at]) count.replaceWith(fresh[at]); });
       const [main, next] = [document.getElementById("main"), page.getElementById("main")];
       if (main && next && main.dataset.key !== next.dataset.key) {
         const held = document.activeElement && main.contains(document.activeElement);
@@ -185,9 +185,14 @@
     } catch (error) { fail(form, error); }
   });
 
-  // On a phone, the navigation scrolls sideways.
-  const here = document.querySelector(".bar nav [aria-current]");
-  if (here) here.parentElement.scrollLeft = here.offsetLeft - 16;
+  // A menu closes when something else is meant.
+  document.addEventListener("click", (event) => all("details.nav-menu[open], details.export[open]").forEach((menu) => {
+    if (!menu.contains(event.target)) menu.open = false;
+  }));
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.nav-menu[open], details.export[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
 
   arm(document);
   listen();

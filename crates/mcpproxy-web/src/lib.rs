@@ -35,7 +35,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use http::{StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use mcpproxy_gateway::{Gateway, Reloader};
 use mcpproxy_store::{Ledger, Store};
 use tokio_util::sync::CancellationToken;
@@ -99,15 +99,15 @@ pub fn app(state: Web) -> App {
     let guard = state.guard.clone().at(&state.facts.base_url);
     let app = AppState::new(state);
     let routes = rest::router(&app).merge(ui::router(&app)).merge(agents);
-    Guarded::new(guard, routes.fallback(unknown))
+    Guarded::new(guard, routes.fallback(move |uri: Uri, headers: HeaderMap| unknown(app.clone(), uri, headers)))
 }
 
 /// Answers unknown paths. Outside `/api` and `/ui` this is a plain-text 404: some clients take any JSON under
 /// `/.well-known` for an OAuth server, and then ignore the token they were given.
-async fn unknown(uri: Uri) -> Response {
+async fn unknown(app: AppState, uri: Uri, headers: HeaderMap) -> Response {
     match uri.path() {
         path if path == "/api" || path.starts_with("/api/") => Problem::NOT_FOUND.into_response(),
-        path if path == "/ui" || path.starts_with("/ui/") => ui::not_here(),
+        path if path == "/ui" || path.starts_with("/ui/") => ui::not_here(&app, path, &headers).await,
         _ => (StatusCode::NOT_FOUND, "not found\n").into_response(),
     }
 }

@@ -11,6 +11,7 @@ mod document;
 mod events;
 mod export;
 mod flows;
+mod frames;
 mod listings;
 mod matrix;
 mod overview_pages;

@@ -25,8 +25,8 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 
 use crate::auth::identity::{AppState, Identity};
 use crate::auth::origin;
@@ -95,8 +95,29 @@ async fn admit(State((app, page)): State<(AppState, &'static Page)>, request: Re
     if let Some(refusal) = refuse(&app, page, &identity, &parts).await {
         return refusal;
     }
-    parts.extensions.insert(identity);
-    next.run(Request::from_parts(parts, body)).await
+    let path = parts.uri.path().to_owned();
+    parts.extensions.insert(identity.clone());
+    let response = next.run(Request::from_parts(parts, body)).await;
+    framed(&app, &identity, &path, response).await
+}
+
+/// Puts the navigation around a notice that a signed-in user sees. Handlers need not care who reads their notice.
+async fn framed(app: &AppState, identity: &Identity, path: &str, response: Response) -> Response {
+    let (Identity::User(signed), Some(said)) = (identity, response.extensions().get::<Said>().cloned()) else {
+        return response;
+    };
+    // Without the database, the plain notice has to do.
+    let Ok(frame) = frame::around(app, signed, section(path), &said.heading).await else { return response };
+    let Said { heading, text, link, link_text } = &said;
+    let body = pages::page(response.status(), &Notice { frame, heading, text, link, link_text }).into_body();
+    Response::from_parts(response.into_parts().0, body)
+}
+
+/// Returns the section of the navigation that a path belongs to.
+fn section(path: &str) -> &'static str {
+    const SECTIONS: [&str; 7] = ["approvals", "activity", "tools", "servers", "agents", "settings", "account"];
+    let first = path.strip_prefix("/ui/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    SECTIONS.into_iter().find(|section| *section == first).unwrap_or_default()
 }
 
 async fn refuse(app: &AppState, page: &Page, identity: &Identity, parts: &Parts) -> Option<Response> {
@@ -145,15 +166,31 @@ fn signed_out(looked_from: &str) -> Response {
 }
 
 /// Answers unknown paths below `/ui/`.
-pub(crate) fn not_here() -> Response {
+pub(crate) async fn not_here(app: &AppState, path: &str, headers: &HeaderMap) -> Response {
     let text = "This page does not exist. The address may be incomplete, or from another version.";
-    let mut response = notice(StatusCode::NOT_FOUND, "Page not found", text, ("/ui/", "Go to the overview"));
+    let plain = notice(StatusCode::NOT_FOUND, "Page not found", text, ("/ui/", "Go to the overview"));
+    let mut response = match app.identify(headers).await {
+        Ok(identity) => framed(app, &identity, path, plain).await,
+        Err(_) => plain,
+    };
     pages::harden(&mut response);
     response
 }
 
+/// The words of a notice, kept beside the response for [`framed`].
+#[derive(Clone)]
+struct Said {
+    heading: String,
+    text: String,
+    link: String,
+    link_text: String,
+}
+
 pub(crate) fn notice(status: StatusCode, heading: &str, text: &str, (link, link_text): (&str, &str)) -> Response {
-    pages::page(status, &Notice { frame: Frame::outside(heading), heading, text, link, link_text })
+    let mut response = pages::page(status, &Notice { frame: Frame::outside(heading), heading, text, link, link_text });
+    let [heading, text, link, link_text] = [heading, text, link, link_text].map(str::to_owned);
+    response.extensions_mut().insert(Said { heading, text, link, link_text });
+    response
 }
 
 /// Shows the page for an error of the store.

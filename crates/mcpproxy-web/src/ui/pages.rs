@@ -53,6 +53,8 @@ pub(crate) struct Frame {
 pub(crate) struct FrameUser {
     pub(crate) name: String,
     pub(crate) csrf: String,
+    /// True if the user has a second factor. Without one, the navigation would lead back to the account page only.
+    pub(crate) is_enrolled: bool,
 }
 
 impl Frame {
@@ -81,6 +83,18 @@ pub(crate) struct Login<'a> {
     pub(crate) error: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) next: &'a str,
+    /// Set if the browser uses another address than the links of the gateway.
+    pub(crate) elsewhere: Option<Elsewhere>,
+}
+
+/// The address that the links of the gateway lead to. A browser has separate sessions for `localhost` and `127.0.0.1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// The host that the browser uses.
+    pub(crate) here: String,
+    pub(crate) base_url: String,
+    /// The same page there.
+    pub(crate) href: String,
 }
 
 #[derive(Template)]

@@ -6,7 +6,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
-use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
+use http::header::{HOST, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use http::{StatusCode, Uri};
 use mcpproxy_store::{NewSession, StoreError};
 
@@ -20,7 +20,7 @@ use crate::auth::{cookie, factor, origin, password};
 use crate::peer::Peer;
 use crate::query::decode;
 use crate::ui::form::Form;
-use crate::ui::pages::{Frame, Login, Setup, page};
+use crate::ui::pages::{Elsewhere, Frame, Login, Setup, page};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -79,14 +79,20 @@ pub(super) const PAGES: &[Page] = &[
 const LOGIN: &str = "Sign in";
 const SETUP: &str = "Create your account";
 
-async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+async fn login(
+    State(app): State<AppState>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Response {
     let query = uri.query().unwrap_or_default();
     let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
     let next = origin::next_page(next.as_deref());
     match identity {
         Identity::User(_) => Redirect::to(next).into_response(),
         Identity::Anonymous | Identity::Agent(_) | Identity::AdminKey => {
-            page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next })
+            let elsewhere = elsewhere(&app, &headers, next);
+            page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next, elsewhere })
         }
     }
 }
@@ -104,7 +110,8 @@ async fn log_in(
     };
     let (name, next) = (form.or_empty("name").trim(), origin::next_page(form.text("next")));
     let again = |status: StatusCode, error: &str| {
-        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
+        let elsewhere = elsewhere(&app, &headers, next);
+        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next, elsewhere })
     };
     let later = |reason: &str, wait_ms: i64| {
         let error = format!("{reason} Wait {} and try again.", factor::waiting(wait_ms));
@@ -128,6 +135,14 @@ async fn log_in(
         Ok(LoginResult::Refused(LoginError::Busy { wait_ms })) => later("Too many sign-ins are under way.", wait_ms),
         Err(error) => unavailable(&error),
     }
+}
+
+/// Returns the address of the gateway's links, if the browser uses another one.
+fn elsewhere(app: &AppState, headers: &HeaderMap, next: &str) -> Option<Elsewhere> {
+    let base_url = &app.web.facts.base_url;
+    let own = base_url.strip_prefix("http://").or_else(|| base_url.strip_prefix("https://"))?;
+    let here = headers.get(HOST)?.to_str().ok().filter(|here| !here.eq_ignore_ascii_case(own))?;
+    Some(Elsewhere { here: here.to_owned(), base_url: base_url.clone(), href: format!("{base_url}{next}") })
 }
 
 /// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js`

@@ -23,7 +23,7 @@ use crate::ui::events::Topic;
 const NOW_MS: i64 = 1_800_000_000_000;
 
 fn frame(title: &str) -> Frame {
-    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
+    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned(), is_enrolled: true });
     Frame {
         title: title.to_owned(),
         section: "approvals",
@@ -366,6 +366,7 @@ fn coming_in() {
         error: Some("The name or the password is wrong."),
         name: "anna",
         next: "/ui/approvals",
+        elsewhere: None,
     };
     compare("login.html", &login.render().unwrap());
     compare("setup.html", &Setup { frame: frame(), error: None, name: "", invitation: "invite_1" }.render().unwrap());
