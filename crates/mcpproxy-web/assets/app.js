@@ -58,8 +58,30 @@
     }
     tick();
     zone(root);
+    offer(root);
     document.dispatchEvent(new Event("armed"));
   };
+
+  // Copying, where the browser allows it: over HTTPS, and on this machine.
+  const offer = (root) => all("[data-copy]", root).forEach((source) => {
+    if (!navigator.clipboard || (source.nextElementSibling && source.nextElementSibling.matches(".copy"))) return;
+    const [button, word, what] = ["button", "span", "span"].map((name) => document.createElement(name));
+    button.type = "button";
+    button.className = "btn small copy";
+    word.textContent = "Copy";
+    what.className = "sr";
+    what.textContent = " " + source.dataset.copy;
+    button.append(word, what);
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(source.textContent.trim());
+        word.textContent = "Copied";
+      } catch { word.textContent = "Not copied"; }
+      say(word.textContent + what.textContent);
+      setTimeout(() => { word.textContent = "Copy"; }, 2000);
+    });
+    source.after(button);
+  });
 
   // Changes: fetch this page again and take what differs. What somebody is typing stays.
   let busy = false, again = false;

@@ -8,10 +8,9 @@ use http::{Method, StatusCode};
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
 use mcpproxy_core::settings::{self, Unresolved};
-use mcpproxy_core::trust::{Admitted, Definition, DefinitionKind};
+use mcpproxy_core::trust::{Definition, DefinitionKind};
 use mcpproxy_core::{Digest, ToolName};
 use mcpproxy_gateway::Files;
-use mcpproxy_store::{AdmittedPin, Listing};
 use serde_json::{Value, json};
 
 use super::people::{Person, code_at};
@@ -102,19 +101,7 @@ async fn accept(fixture: &Fixture, identity: &str) {
     let definition =
         |tool: Value| Definition::new(DefinitionKind::Tool, tool["name"].as_str().unwrap(), &tool.to_string());
     let definitions: Vec<Definition> = tools().into_iter().map(definition).collect();
-    let listing = Listing {
-        identity,
-        server: "fx",
-        now_ms: NOW_MS,
-        has_news: true,
-        admitted: definitions
-            .iter()
-            .map(|definition| AdmittedPin { definition, pin: definition.pin(), reason: Admitted::FirstSight })
-            .collect(),
-        held: Vec::new(),
-        listed: definitions.iter().map(|definition| &definition.key).collect(),
-    };
-    fixture.store.save_listing(&listing).await.unwrap();
+    fixture.list(identity, &definitions, &[], "{}").await;
 }
 
 /// Waits until the log has a record with this code.
@@ -281,6 +268,8 @@ async fn a_stricter_contract_is_saved_with_presence() {
     let (status, html) = post(&fixture, &person, path, &format!("action=preview&{fields}")).await;
     assert_eq!(status, 200, "{html}");
     has(&html, &["riskLevel: critical # others notice", "permissions: [emails:send]", "No call was recorded"]);
+    has(&html, &["with this contract: Agents call it with call_tool_destructive. A user approves every call."]);
+    has(&html, &["token needs the permission emails:send."]);
     assert!(!html.contains("This allows more than before"));
     assert_eq!(file.text(), CONTRACTS, "a preview writes nothing");
 
@@ -341,5 +330,9 @@ async fn what_cannot_be_written_is_shown() {
         assert_eq!(status, 422, "{fields}");
         has(&html, &[expected]);
     }
+    let (_, html) = post(&fixture, &person, path, "action=preview&rateCalls=x").await;
+    has(&html, &["<details class=\"more-fields\" open>", "<a href=\"#rateCalls\">Go to the field</a>"]);
+    assert_eq!(html.matches("aria-invalid=\"true\"").count(), 1, "{html}");
+    assert_eq!(html.matches("Enter the number of calls").count(), 2, "at the top, and at the field");
     fixture.stop().await;
 }

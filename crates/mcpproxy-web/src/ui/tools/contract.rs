@@ -30,7 +30,7 @@ use crate::editor::{ContractDraft, EditError, WrittenContract};
 use crate::ui::account::for_browser;
 use crate::ui::pages::tools::change::{Preview, Replayed};
 use crate::ui::pages::tools::contract::ContractForm;
-use crate::ui::pages::tools::typed::Typed;
+use crate::ui::pages::tools::typed::{FieldError, Typed};
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
 use crate::ui::visitor::Visitor;
@@ -108,7 +108,7 @@ async fn form(
     signed: &SignedInUser,
     edited: &Edited,
     status: StatusCode,
-    error: Option<String>,
+    error: Option<FieldError>,
 ) -> Result<Response, StoreError> {
     let frame = framed(app, signed, edited).await?;
     Ok(page(status, &ContractForm::new(frame, &edited.tool, &edited.written, &edited.typed, error)))
@@ -124,26 +124,29 @@ async fn draft(
     posted: &Posted,
     edited: &Edited,
 ) -> Result<Result<ContractDraft, Response>, StoreError> {
-    let again =
-        async |error: String| form(app, &posted.signed, edited, StatusCode::UNPROCESSABLE_ENTITY, Some(error)).await;
+    let again = async |error: FieldError| {
+        form(app, &posted.signed, edited, StatusCode::UNPROCESSABLE_ENTITY, Some(error)).await
+    };
     let change = match edited.typed.change(&edited.of_file) {
         Ok(change) => change,
-        Err(sentence) => return again(sentence).await.map(Err),
+        Err(error) => return again(error).await.map(Err),
     };
     if change.fields.is_empty() {
-        return again("Nothing is changed. Change a field first.".to_owned()).await.map(Err);
+        let sentence = "Nothing is changed. Change a field first.".to_owned();
+        return again(FieldError { input: None, sentence }).await.map(Err);
     }
     let (web, name) = (Arc::clone(&app.web), edited.tool.name.clone());
     Ok(match aside(move || web.contracts_editor.draft(&name, &change)).await {
         Ok(draft) => Ok(draft),
         Err(EditError::ReadOnly { file, text }) => {
             let frame = framed(app, &posted.signed, edited).await?;
-            let error = format!("{file} cannot be edited here without loss. Change it by hand.");
-            let form = ContractForm::new(frame, &edited.tool, &edited.written, &edited.typed, Some(error));
+            let sentence = format!("{file} cannot be edited here without loss. Change it by hand.");
+            let error = Some(FieldError { input: None, sentence });
+            let form = ContractForm::new(frame, &edited.tool, &edited.written, &edited.typed, error);
             let paste = Some((Visible::of(&file), Visible::lines(&text)));
             Err(page(StatusCode::CONFLICT, &ContractForm { paste, ..form }))
         }
-        Err(error) => Err(again(error.to_string()).await?),
+        Err(error) => Err(again(FieldError::of_file(error.to_string())).await?),
     })
 }
 
@@ -170,7 +173,8 @@ async fn previewed(
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     let asks_password = status == StatusCode::FORBIDDEN && !weaker.needs_step_up;
     let frame = Frame { asks_password, ..framed(app, &posted.signed, edited).await? };
-    let preview = Preview::new(frame, &edited.tool.name, draft, &weaker, replay, &edited.typed);
+    let about = (&*edited.tool, app.web.gateway.contract_settings());
+    let preview = Preview::new(frame, about, draft, &weaker, replay, &edited.typed);
     Ok(page(status, &Preview { factors, error, ..preview }))
 }
 

@@ -1,11 +1,14 @@
 //! The preview of a changed contract: the difference in the file, what it weakens, and the replay of last week.
 
 use askama::Template;
+use mcpproxy_core::contract::Effective;
 use mcpproxy_core::decision::Ruling;
 use mcpproxy_core::replay::{Change, Group, Report};
 use mcpproxy_core::review::weakening::Weaker;
-use mcpproxy_core::{ServerName, ToolName};
+use mcpproxy_core::settings::ContractSettings;
+use mcpproxy_core::{ServerName, Tool};
 
+use super::rule::sentences;
 use super::text_diff::{DiffLine, text_diff};
 use super::typed::Typed;
 use crate::auth::factor::Factors;
@@ -24,6 +27,8 @@ const PASTE_MAX_CHARS: usize = 100_000;
 pub(crate) struct Preview {
     pub(crate) frame: Frame,
     pub(crate) name: String,
+    /// The contract after the change, in sentences.
+    pub(crate) rule: Vec<Visible>,
     pub(crate) path: String,
     pub(crate) file: Visible,
     pub(crate) is_new_file: bool,
@@ -43,7 +48,7 @@ pub(crate) struct Preview {
 impl Preview {
     pub(crate) fn new(
         frame: Frame,
-        tool: &ToolName,
+        (tool, settings): (&Tool, ContractSettings),
         draft: &ContractDraft,
         weaker: &Weaker,
         replay: Replayed,
@@ -56,8 +61,9 @@ impl Preview {
         let after: String = draft.after.chars().take(PASTE_MAX_CHARS).collect();
         Self {
             frame,
-            name: tool.to_string(),
-            path: format!("/ui/tools/{}/{}", tool.server(), tool.tool()),
+            name: tool.name.to_string(),
+            rule: rule(tool, draft, settings),
+            path: format!("/ui/tools/{}/{}", tool.name.server(), tool.name.tool()),
             file: Visible::of(&draft.file),
             is_new_file: draft.before.is_empty(),
             is_read_only: draft.is_read_only,
@@ -72,6 +78,13 @@ impl Preview {
             error: None,
         }
     }
+}
+
+/// Words the effective contract that the tool would have.
+fn rule(tool: &Tool, draft: &ContractDraft, settings: ContractSettings) -> Vec<Visible> {
+    let written = draft.contracts.matching(&tool.name);
+    let contract = Effective::of(&written, tool.offered.contract.as_ref(), tool.offered.hints);
+    sentences(&contract, settings).iter().map(|sentence| Visible::of(sentence)).collect()
 }
 
 /// The recorded calls of last week, decided with the changed contract.

@@ -6,7 +6,7 @@ use mcpproxy_core::contract::Effective;
 
 use super::Choice;
 use super::one::value_text;
-use super::typed::{CALLS, DRY_RUNS, KEEP, Kind, PARAMETER, PER, SPECS, Spec, Typed};
+use super::typed::{CALLS, DRY_RUNS, FieldError, KEEP, Kind, PARAMETER, PER, SPECS, Spec, Typed};
 use crate::editor::WrittenContract;
 use crate::ui::pages::Frame;
 use crate::visible::Visible;
@@ -22,8 +22,15 @@ pub(crate) struct ContractForm {
     pub(crate) path: String,
     pub(crate) place: Visible,
     pub(crate) is_new: bool,
-    pub(crate) sections: Vec<Section>,
+    pub(crate) common: Section,
+    pub(crate) more: Vec<Section>,
+    /// Says how many of the folded fields your file sets.
+    pub(crate) more_words: String,
+    /// True if a folded field has a mistake.
+    pub(crate) is_open: bool,
     pub(crate) error: Option<String>,
+    /// The input with the mistake.
+    pub(crate) wrong: Option<&'static str>,
     /// A text to paste, if the file cannot be edited here.
     pub(crate) paste: Option<(Visible, Visible)>,
 }
@@ -34,11 +41,14 @@ pub(crate) struct Section {
     pub(crate) fields: Vec<FieldInput>,
 }
 
-/// The first field of each section, with the heading.
-const SECTIONS: [(&str, &str); 3] = [
-    ("riskLevel", "Risk, and what a call needs"),
-    ("idempotency", "Repeats, limits and data"),
-    ("sideEffects", "Words for approvers and for the log"),
+/// The fields that most contracts have. The form shows them at once.
+const COMMON: (&str, &[&str]) =
+    ("Risk and approval", &["riskLevel", "operation", "confirmation", "permissions", "sideEffects"]);
+/// The other fields, which are folded.
+const MORE: [(&str, &[&str]); 3] = [
+    ("What else a call needs", &["autonomousExecution", "stepUpAuth", "dryRun"]),
+    ("Repeats, limits and data", &["idempotency", "rateLimit", "sensitive"]),
+    ("Words for approvers and for the log", &["description", "category", "auditEvent", "version"]),
 ];
 
 /// One input.
@@ -53,6 +63,8 @@ pub(crate) struct FieldInput {
     pub(crate) value: String,
     /// 1 for a line.
     pub(crate) rows: usize,
+    /// Says what is wrong with the value.
+    pub(crate) mistake: Option<String>,
 }
 
 impl ContractForm {
@@ -61,8 +73,15 @@ impl ContractForm {
         tool: &Tool,
         written: &WrittenContract,
         typed: &Typed,
-        error: Option<String>,
+        error: Option<FieldError>,
     ) -> Self {
+        let wrong = error.as_ref().and_then(|error| error.input);
+        let error = error.map(|error| error.sentence);
+        let common = section(COMMON, typed, &tool.contract, (wrong, error.as_deref()));
+        let more: Vec<Section> =
+            MORE.into_iter().map(|one| section(one, typed, &tool.contract, (wrong, error.as_deref()))).collect();
+        let inputs = || more.iter().flat_map(|section| &section.fields);
+        let set = inputs().filter(|input| !input.value.is_empty()).count();
         let place = match written.line {
             Some(line) => format!("{}:{line}", written.file),
             None => written.file.clone(),
@@ -73,24 +92,32 @@ impl ContractForm {
             path: format!("/ui/tools/{}/{}", tool.name.server(), tool.name.tool()),
             place: Visible::of(&place),
             is_new: written.line.is_none(),
-            sections: sections(typed, &tool.contract),
+            more_words: match set {
+                0 => format!("{} more fields, none of them set", inputs().count()),
+                set => format!("{} more fields, {set} of them set", inputs().count()),
+            },
+            is_open: inputs().any(|input| input.mistake.is_some()),
+            common,
+            more,
             error,
+            wrong,
             paste: None,
         }
     }
 }
 
-fn sections(typed: &Typed, contract: &Effective) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    for spec in &SPECS {
-        if let Some((_, title)) = SECTIONS.iter().find(|(first, _)| *first == spec.key) {
-            sections.push(Section { title, fields: Vec::new() });
-        }
-        if let Some(section) = sections.last_mut() {
-            section.fields.extend(inputs(spec, typed, contract));
-        }
-    }
-    sections
+fn section(
+    (title, keys): (&'static str, &[&str]),
+    typed: &Typed,
+    contract: &Effective,
+    (wrong, sentence): (Option<&'static str>, Option<&str>),
+) -> Section {
+    let specs = keys.iter().filter_map(|key| SPECS.iter().find(|spec| spec.key == *key));
+    let fields = specs.flat_map(|spec| inputs(spec, typed, contract)).map(|input| {
+        let mistake = sentence.filter(|_| wrong == Some(input.id)).map(str::to_owned);
+        FieldInput { mistake, ..input }
+    });
+    Section { title, fields: fields.collect() }
 }
 
 fn inputs(spec: &Spec, typed: &Typed, contract: &Effective) -> Vec<FieldInput> {
@@ -103,6 +130,7 @@ fn inputs(spec: &Spec, typed: &Typed, contract: &Effective) -> Vec<FieldInput> {
         choices: Vec::new(),
         value: text.to_owned(),
         rows: 1,
+        mistake: None,
     };
     let select = |choices: &[(&str, &str)]| {
         let unset = Choice::new("", NOT_SET, text);
@@ -118,6 +146,7 @@ fn inputs(spec: &Spec, typed: &Typed, contract: &Effective) -> Vec<FieldInput> {
         choices: Vec::new(),
         value: typed.text(id).to_owned(),
         rows: 1,
+        mistake: None,
     };
     match spec.kind {
         Kind::Choice(choices) => vec![FieldInput { choices: select(choices), ..input }],
@@ -129,15 +158,15 @@ fn inputs(spec: &Spec, typed: &Typed, contract: &Effective) -> Vec<FieldInput> {
             more(
                 PARAMETER,
                 "Argument for a dry run",
-                "The argument that makes the server do a dry run, if it has one: dryRun",
+                "The argument that makes the server do a dry run, if it has one. Example: dryRun",
             ),
         ],
         Kind::Rate => vec![
             FieldInput {
                 now: now(spec.key, contract),
-                ..more(CALLS, "Rate limit: calls", "For all agents together: 30")
+                ..more(CALLS, "Rate limit: calls", "For all agents together. Example: 30")
             },
-            more(PER, "Rate limit: time span", "From 1s to 24h: 1m"),
+            more(PER, "Rate limit: time span", "From 1s to 24h. Example: 1m"),
         ],
     }
 }
@@ -146,4 +175,18 @@ fn now(key: &str, contract: &Effective) -> Option<Visible> {
     let (_, value, source) = contract.sources().into_iter().find(|(known, _, _)| *known == key)?;
     let value: String = value_text(&value).chars().take(NOW_MAX_CHARS).collect();
     Some(Visible::of(&format!("In force: {value} ({source})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_in_one_section() {
+        let mut shown: Vec<&str> = std::iter::once(&COMMON).chain(&MORE).flat_map(|(_, keys)| *keys).copied().collect();
+        let mut known: Vec<&str> = SPECS.iter().map(|spec| spec.key).collect();
+        shown.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(shown, known);
+    }
 }

@@ -1,8 +1,7 @@
 //! The page of one tool.
 
 use askama::Template;
-use mcpproxy_core::contract::{Effective, Need};
-use mcpproxy_core::decision::needs_contract;
+use mcpproxy_core::contract::Effective;
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
 use mcpproxy_store::Record;
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 use super::explained::Explained;
 use super::parameters::{self, Parameters};
+use super::rule::needs;
 use super::{Choice, rated_by, risk_of, variant_word};
 use crate::ui::pages::Frame;
 use crate::ui::pages::activity::words;
@@ -142,7 +142,7 @@ impl OneTool {
             call_with: tool.call_with().tool(),
             is_forbidden: contract.risk() == Some(RiskLevel::Forbidden),
             description: LongText::new(tool.offered.description.for_json()),
-            needs: needs(contract, needs_contract(about.settings, tool)),
+            needs: needs(contract, about.settings),
             fields: contract_fields(contract),
             is_written: contract.is_written,
             digest: tool.contract_digest_text().chars().take(16).collect(),
@@ -160,24 +160,6 @@ impl OneTool {
             is_saved: false,
         }
     }
-}
-
-/// Returns one sentence for each step that a call needs.
-fn needs(contract: &Effective, is_refused: bool) -> Vec<&'static str> {
-    if contract.risk() == Some(RiskLevel::Forbidden) {
-        return vec!["Agents cannot see or call this tool."];
-    }
-    if is_refused {
-        return vec!["Every call is refused until you give this tool a risk level."];
-    }
-    let words = contract.needs().into_iter().map(|need| match need {
-        Need::Confirmation if contract.asks() => "A user approves every call.",
-        Need::Confirmation => "A user approves some calls, depending on their arguments.",
-        Need::StepUp => "The approval needs a fresh second factor.",
-        Need::DryRun => "A dry run of the same call has to come first.",
-    });
-    let words: Vec<&'static str> = words.collect();
-    if words.is_empty() { vec!["Agents may call it without asking anyone."] } else { words }
 }
 
 fn contract_fields(contract: &Effective) -> Vec<FieldRow> {

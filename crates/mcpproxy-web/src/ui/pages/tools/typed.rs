@@ -95,19 +95,19 @@ pub(super) const SPECS: [Spec; 15] = [
     Spec {
         key: "permissions",
         label: "Permissions",
-        hint: "What an agent’s token must carry, separated by commas: emails:send, contacts:read",
+        hint: "What an agent’s token must carry, separated by commas. Example: emails:send, contacts:read",
         kind: Kind::Words,
     },
     Spec {
         key: "sensitive",
         label: "Sensitive values",
-        hint: "JSON pointers into arguments and results that are masked in the log, one per line: /body",
+        hint: "JSON pointers into arguments and results that are masked in the log, one per line. Example: /body",
         kind: Kind::Lines,
     },
     Spec {
         key: "sideEffects",
         label: "Side effects",
-        hint: "Sentences for the user who approves a call, one per line.",
+        hint: "Sentences for the user who approves a call, one per line. Example: The email cannot be recalled.",
         kind: Kind::Lines,
     },
     Spec {
@@ -119,13 +119,13 @@ pub(super) const SPECS: [Spec; 15] = [
     Spec {
         key: "category",
         label: "Category",
-        hint: "A word of your own choice. Policies can use it.",
+        hint: "A word of your own choice. Policies can use it. Example: communication",
         kind: Kind::Text,
     },
     Spec {
         key: "auditEvent",
         label: "Audit event",
-        hint: "The name of a successful call in the activity log: email.sent",
+        hint: "The name of a successful call in the activity log. Example: email.sent",
         kind: Kind::Text,
     },
     Spec { key: "version", label: "Version", hint: "The record of each call has it.", kind: Kind::Text },
@@ -163,8 +163,8 @@ impl Typed {
         &self.0
     }
 
-    /// Returns the difference to the file, or a sentence about the first wrong text.
-    pub(crate) fn change(&self, of_file: &Self) -> Result<ContractChange, String> {
+    /// Returns the difference to the file, or the first wrong text.
+    pub(crate) fn change(&self, of_file: &Self) -> Result<ContractChange, FieldError> {
         let mut fields = Vec::new();
         for spec in &SPECS {
             let (new, old) = (value(spec, self)?, value(spec, of_file).unwrap_or(Wanted::Keep));
@@ -176,6 +176,30 @@ impl Typed {
             }
         }
         Ok(ContractChange { fields })
+    }
+}
+
+/// A text that is wrong, and the input that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    /// The name of the input. `None` if the mistake is in no single one.
+    pub(crate) input: Option<&'static str>,
+    pub(crate) sentence: String,
+}
+
+impl FieldError {
+    fn at(input: &'static str, sentence: String) -> Self {
+        Self { input: Some(input), sentence }
+    }
+
+    /// Finds the input of a mistake that the reader of contract files reports. It names the key.
+    pub(crate) fn of_file(sentence: String) -> Self {
+        let is_named = |spec: &&Spec| sentence.split(|c: char| !c.is_alphanumeric()).any(|word| word == spec.key);
+        let input = SPECS.iter().find(is_named).map(|spec| match spec.kind {
+            Kind::Rate => CALLS,
+            Kind::Choice(_) | Kind::Text | Kind::Words | Kind::Lines | Kind::Prose | Kind::DryRun => spec.key,
+        });
+        Self { input, sentence }
     }
 }
 
@@ -230,7 +254,7 @@ fn mode(value: Option<&Value>) -> Option<String> {
     })
 }
 
-fn value(spec: &Spec, typed: &Typed) -> Result<Wanted, String> {
+fn value(spec: &Spec, typed: &Typed) -> Result<Wanted, FieldError> {
     let text = typed.text(spec.key);
     let list = |separators: &[char]| {
         let all = text.split(separators).map(str::trim).filter(|part| !part.is_empty());
@@ -245,7 +269,7 @@ fn value(spec: &Spec, typed: &Typed) -> Result<Wanted, String> {
             "false" => false.into(),
             word => word.into(),
         })),
-        _ => Err(format!("Choose one of the options of “{}”.", spec.label)),
+        _ => Err(FieldError::at(spec.key, format!("Choose one of the options of “{}”.", spec.label))),
     };
     Ok(match spec.kind {
         Kind::Choice(choices) => chosen(choices)?,
@@ -262,8 +286,8 @@ fn value(spec: &Spec, typed: &Typed) -> Result<Wanted, String> {
         Kind::Rate => match (typed.text(CALLS), typed.text(PER)) {
             ("", "") => Wanted::Unset,
             (calls, per) => {
-                let calls: u32 =
-                    calls.parse().map_err(|_| "Enter the number of calls of the rate limit.".to_owned())?;
+                let wrong = |_| FieldError::at(CALLS, "Enter the number of calls of the rate limit.".to_owned());
+                let calls: u32 = calls.parse().map_err(wrong)?;
                 let per = if per.is_empty() { "1m" } else { per };
                 Wanted::Set(Value::Object(Map::from_iter([
                     ("calls".to_owned(), calls.into()),
@@ -331,7 +355,12 @@ mod tests {
     fn wrong_texts_are_sentences() {
         let file = Typed::of_file(&written(Vec::new()));
         for (name, text) in [("riskLevel", "harmless"), ("rateCalls", "many"), ("dryRun", "x"), ("ratePer", "1h")] {
-            assert!(typed(&file, &[(name, text)]).change(&file).is_err(), "{name}");
+            let error = typed(&file, &[(name, text)]).change(&file).unwrap_err();
+            assert_eq!(error.input, Some(if name == PER { CALLS } else { name }), "{error:?}");
         }
+        let of = |sentence: &str| FieldError::of_file(sentence.to_owned()).input;
+        assert_eq!(of("contracts/fx.yaml:4:3: `confirmation: none` contradicts risk level"), Some("confirmation"));
+        assert_eq!(of("contracts/fx.yaml:4:3: `rateLimit.per` is too long"), Some(CALLS));
+        assert_eq!(of("the file is locked"), None);
     }
 }

@@ -1,0 +1,87 @@
+//! A contract in force, said in sentences.
+
+use mcpproxy_core::contract::{Effective, Need};
+use mcpproxy_core::settings::{ContractSettings, Unclassified};
+use mcpproxy_core::{RiskLevel, Variant};
+
+/// Says what a contract means for a call: the variant, what a call needs, the permissions and the rate limit.
+pub(crate) fn sentences(contract: &Effective, settings: ContractSettings) -> Vec<String> {
+    if contract.risk() == Some(RiskLevel::Forbidden) {
+        return vec![FORBIDDEN.to_owned()];
+    }
+    let variant = contract.operation.as_ref().map_or(Variant::Write, |operation| operation.value);
+    let mut sentences = vec![format!("Agents call it with {}.", variant.tool())];
+    sentences.extend(needs(contract, settings).into_iter().map(str::to_owned));
+    match contract.permissions.value.as_slice() {
+        [] => {}
+        [one] => sentences.push(format!("The agent\u{2019}s token needs the permission {one}.")),
+        all => sentences.push(format!("The agent\u{2019}s token needs the permissions {}.", all.join(", "))),
+    }
+    sentences.extend(contract.rate_limit.as_ref().map(|limit| {
+        let (calls, seconds) = (limit.value.calls, limit.value.per.as_secs());
+        let calls = format!("{calls} call{}", if calls == 1 { "" } else { "s" });
+        format!("All agents together may make {calls} in {}.", span(seconds))
+    }));
+    sentences
+}
+
+const FORBIDDEN: &str = "Agents cannot see or call this tool.";
+
+/// Returns one sentence for each step that a call needs.
+pub(crate) fn needs(contract: &Effective, settings: ContractSettings) -> Vec<&'static str> {
+    if contract.risk() == Some(RiskLevel::Forbidden) {
+        return vec![FORBIDDEN];
+    }
+    if !contract.is_classified() && settings.unclassified == Unclassified::Deny {
+        return vec!["Every call is refused until you give this tool a risk level."];
+    }
+    let words = contract.needs().into_iter().map(|need| match need {
+        Need::Confirmation if contract.asks() => "A user approves every call.",
+        Need::Confirmation => "A user approves some calls, depending on their arguments.",
+        Need::StepUp => "The approval needs a fresh second factor.",
+        Need::DryRun => "A dry run of the same call has to come first.",
+    });
+    let words: Vec<&'static str> = words.collect();
+    if words.is_empty() { vec!["Agents may call it without asking anyone."] } else { words }
+}
+
+/// Words a time span: `1 minute`, `90 seconds`.
+fn span(seconds: u64) -> String {
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+    let fits = units.into_iter().find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit));
+    let (unit, name) = fits.unwrap_or((1, "second"));
+    let count = seconds / unit;
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mcpproxy_core::contract::Contracts;
+    use mcpproxy_core::{Hints, ToolName};
+
+    use super::*;
+
+    fn said(text: &str) -> String {
+        let contracts = Contracts::parse(&[("a.yaml".to_owned(), format!("- tool: fx:send\n{text}"))]).unwrap();
+        let written: Vec<Arc<_>> = contracts.matching(&ToolName::parse("fx:send").unwrap()).into_iter().cloned().collect();
+        let contract = Effective::of(&written.iter().collect::<Vec<_>>(), None, Hints::default());
+        sentences(&contract, ContractSettings::default()).join(" ")
+    }
+
+    #[test]
+    fn a_contract_in_sentences() {
+        assert_eq!(said("  riskLevel: forbidden\n"), "Agents cannot see or call this tool.");
+        assert_eq!(
+            said("  riskLevel: low\n  operation: read\n"),
+            "Agents call it with call_tool_read. Agents may call it without asking anyone."
+        );
+        assert_eq!(
+            said("  riskLevel: critical\n  operation: destructive\n  permissions: [a:b, c:d]\n  rateLimit: {calls: 1, per: 90s}\n"),
+            "Agents call it with call_tool_destructive. A user approves every call. The approval needs a fresh second factor. \
+             The agent\u{2019}s token needs the permissions a:b, c:d. All agents together may make 1 call in 90 seconds."
+        );
+        assert_eq!([1, 60, 3_600, 7_200, 90].map(span), ["1 second", "1 minute", "1 hour", "2 hours", "90 seconds"]);
+    }
+}
