@@ -285,6 +285,9 @@ async fn a_page_looks_at_so_many_records_and_no_more(place: &Place) {
         assert_eq!(first.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [i64::from(scan_max) + 2]);
         // The scan covered all but the two oldest records, so it ended at second 2.
         assert_eq!(first.searched_to_ms, Some(BEGIN_MS + 2_000));
+        let quick = store.list_scanning(&filter, None, 5, 100).await.unwrap();
+        assert_eq!((quick.records.len(), quick.next.is_some()), (1, true));
+        assert_eq!(quick.searched_to_ms, Some(BEGIN_MS + (i64::from(scan_max) - 98) * 1_000));
         let second = store.list(&filter, first.next, 5).await.unwrap();
         assert_eq!(second.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [1]);
         assert_eq!((second.next, second.searched_to_ms), (None, None));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mcpproxy_core::Untrusted;
 
-use super::filter::Filter;
+use super::filter::{Filter, SCAN_MAX};
 use crate::record::id::{Key, RecordId};
 use crate::store::LIMIT_MAX;
 use crate::{Record, Store, StoreError, WholeRecord};
@@ -28,6 +28,19 @@ impl Store {
     /// Lists the newest records before the cursor: at most `limit`, and never more than `LIMIT_MAX`. A page can be
     /// short or empty and still have a next page.
     pub async fn list(&self, filter: &Filter, before: Option<Cursor>, limit: usize) -> Result<Page, StoreError> {
+        self.list_scanning(filter, before, limit, SCAN_MAX).await
+    }
+
+    /// Like `list`, but searches at most `scan` records, and never more than [`SCAN_MAX`](crate::SCAN_MAX). A smaller
+    /// number answers faster, and the answer says how far it searched.
+    pub async fn list_scanning(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<Page, StoreError> {
+        let scan = scan.clamp(1, SCAN_MAX);
         let limit = limit.clamp(1, LIMIT_MAX);
         if let (Some(id), None) = (filter.named(), before) {
             let found = self.database().records_between(id.key(), id.key(), 1).await?;
@@ -38,12 +51,12 @@ impl Store {
         }
         let keys = filter.keys(before.map(|cursor| Key(cursor.before)));
         // One more than `limit` shows if there is a next page.
-        let mut records = self.database().records(filter, &keys, limit + 1).await?;
+        let mut records = self.database().records(filter, &keys, limit + 1, scan).await?;
         if records.len() > limit {
             records.truncate(limit);
             return Ok(Page { next: records.last().map(Cursor::after), records, searched_to_ms: None });
         }
-        let Some(last_seen) = self.database().last_searched(filter, &keys).await? else {
+        let Some(last_seen) = self.database().last_searched(filter, &keys, scan).await? else {
             return Ok(Page { records, next: None, searched_to_ms: None });
         };
         // Records written between the two queries must not repeat this page on the next one.

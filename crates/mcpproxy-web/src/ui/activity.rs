@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
 use mcpproxy_core::{ApprovalId, Untrusted};
-use mcpproxy_store::{Cursor, Filter, Record, Status, StoreError, StoredApproval, WholeRecord};
+use mcpproxy_store::{Cursor, Filter, Record, SCAN_MAX, Status, StoreError, StoredApproval, WholeRecord};
 
 use super::events::Topic;
 use super::page::{Page, PageAccess};
@@ -64,6 +64,8 @@ const PARAMETERS: &[Parameter] = with_filters!([], [SINCE, UNTIL, FROM, TO, CURS
 const NEWER_THAN: Parameter = optional(NEWER, "Shows the page of records next after this cursor.", ValueType::Cursor);
 
 const PAGE_ROWS: usize = 50;
+/// Records that the first page of a search looks at.
+const FIRST_SCAN: usize = 2_000;
 /// The longest life of an approval request: a day for unattended agents, and the time to use the approval.
 const REQUEST_MAX_MS: i64 = 25 * 60 * 60_000;
 /// Records are written a moment after the times that the request has.
@@ -120,7 +122,9 @@ async fn find(app: &AppState, all: &Filters) -> Result<Result<Found, String>, St
 }
 
 async fn older(app: &AppState, filter: &Filter, before: Option<Cursor>) -> Result<Found, StoreError> {
-    let found = app.web.store.list(filter, before, PAGE_ROWS).await?;
+    // The first page answers fast. A user who asks for more waits a little longer for each step.
+    let scan = if before.is_none() { FIRST_SCAN } else { SCAN_MAX };
+    let found = app.web.store.list_scanning(filter, before, PAGE_ROWS, scan).await?;
     Ok(Found {
         records: found.records,
         older: found.next,

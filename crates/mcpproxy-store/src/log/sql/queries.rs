@@ -18,9 +18,15 @@ const DOING: &str = "read the activity log";
 type Payloads = (RecordId, Option<Untrusted>, Option<Untrusted>);
 
 impl Database {
-    /// Lists records, newest first. Searches at most `SCAN_MAX` records.
-    pub(crate) async fn records(&self, filter: &Filter, keys: &Keys, limit: usize) -> Result<Vec<Record>, StoreError> {
-        let statement = Search::new(filter, keys, Order::NewestFirst, self.dialect()).page(limit);
+    /// Lists records, newest first. Searches at most `scan` records.
+    pub(crate) async fn records(
+        &self,
+        filter: &Filter,
+        keys: &Keys,
+        limit: usize,
+        scan: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let statement = Search::new(filter, keys, Order::NewestFirst, self.dialect()).page(limit, scan);
         self.fetch(statement, DOING).await?.iter().map(record).collect()
     }
 
@@ -31,20 +37,25 @@ impl Database {
         keys: &Keys,
         limit: usize,
     ) -> Result<Vec<Record>, StoreError> {
-        let statement = Search::new(filter, keys, Order::OldestFirst, self.dialect()).page(limit);
+        let statement = Search::new(filter, keys, Order::OldestFirst, self.dialect()).page(limit, SCAN_MAX);
         self.fetch(statement, DOING).await?.iter().map(record).collect()
     }
 
     /// The last record that `records` searches, if it stops there before the end of the log.
-    pub(crate) async fn last_searched(&self, filter: &Filter, keys: &Keys) -> Result<Option<Key>, StoreError> {
+    pub(crate) async fn last_searched(
+        &self,
+        filter: &Filter,
+        keys: &Keys,
+        scan: usize,
+    ) -> Result<Option<Key>, StoreError> {
         let search = Search::new(filter, keys, Order::NewestFirst, self.dialect());
         if search.rest.is_empty() {
             return Ok(None);
         }
-        let rows = self.fetch(search.end(), DOING).await?;
+        let rows = self.fetch(search.end(scan), DOING).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let (key, count) = (int(row, 0)?, int(row, 1)?.unwrap_or(0));
-        Ok(key.filter(|_| count >= scan_max()).map(Key))
+        let (key, count) = (int(row, 0)?, int(row, 1)?.unwrap_or(0).unsigned_abs());
+        Ok(key.filter(|_| usize::try_from(count).is_ok_and(|count| count >= scan)).map(Key))
     }
 
     /// The first and last position of a chain with a matching record.
@@ -147,14 +158,14 @@ impl Search {
         }
     }
 
-    fn page(mut self, limit: usize) -> Statement {
+    fn page(mut self, limit: usize, scan: usize) -> Statement {
         let limit = self.parameters.add(Value::limit(limit));
         let candidates = format!("SELECT {COLUMNS} FROM records WHERE {}{} LIMIT ", self.first, self.order);
         let sql = if self.rest.is_empty() {
             candidates + &limit
         } else {
             let rest = self.rest.join(" AND ");
-            let scan = self.parameters.add(Value::int(scan_max()));
+            let scan = self.parameters.add(Value::limit(scan));
             // With an outer ORDER BY, SQLite would read and sort all candidates first.
             let order = if self.dialect == Dialect::Sqlite { "" } else { self.order.as_str() };
             format!("SELECT {COLUMNS} FROM ({candidates}{scan}) AS candidates WHERE {rest}{order} LIMIT {limit}")
@@ -172,10 +183,10 @@ impl Search {
     }
 
     /// The oldest candidate, and the number of candidates.
-    fn end(self) -> Statement {
+    fn end(self, scan: usize) -> Statement {
         let Self { mut parameters, first, first_values, order, .. } = self;
         parameters.values.truncate(first_values);
-        let scan = parameters.add(Value::int(scan_max()));
+        let scan = parameters.add(Value::limit(scan));
         let candidates = format!("SELECT key FROM records WHERE {first}{order} LIMIT {scan}");
         Statement::new(format!("SELECT min(key), count(*) FROM ({candidates}) AS candidates"), parameters.values)
     }
@@ -274,10 +285,6 @@ impl Parameters {
     }
 }
 
-fn scan_max() -> i64 {
-    i64::try_from(SCAN_MAX).unwrap_or(i64::MAX)
-}
-
 pub(super) fn int(row: &Row, column: usize) -> Result<Option<i64>, StoreError> {
     row.int(column).map_err(StoreError::while_trying(DOING))
 }
@@ -333,12 +340,12 @@ mod tests {
         for ((filter, expected), order) in cases.iter().flat_map(|case| orders.map(|order| (case, order))) {
             let (filter, expected) = (filter.clone(), expected.clone());
             let search = || Search::new(&filter, &filter.keys(None), order, database.dialect());
-            let page = plan(&database, search().page(50)).await;
+            let page = plan(&database, search().page(50, SCAN_MAX)).await;
             // A co-routine stops the inner query as soon as the outer one has enough rows.
             let allowed =
                 |step: &String| *step == expected || step == "CO-ROUTINE candidates" || step == "SCAN candidates";
             assert!(page.contains(&expected) && page.iter().all(allowed), "{filter:?}: {page:?}");
-            let end = plan(&database, search().end()).await;
+            let end = plan(&database, search().end(SCAN_MAX)).await;
             let covering = expected.replace("USING INDEX", "USING COVERING INDEX");
             assert!(end.contains(&covering) && !end.iter().any(|step| step.contains("B-TREE")), "{filter:?}: {end:?}");
         }

@@ -84,9 +84,9 @@ impl FilterForm {
         ];
         let text = |name, label, placeholder| Text { name, label, value: value(name), placeholder };
         let texts = vec![
-            text("code", "Code", "policy_violation"),
-            text("category", "Category", "communication"),
-            text("until", "Until", "2026-01-31T10:00:00Z or 2h"),
+            text("code", "Code", "Example: policy_violation"),
+            text("category", "Category", "Example: communication"),
+            text("until", "Until", "Example: 2h or 2026-01-31"),
         ];
         let is_open =
             more.iter().any(|select| !value(select.name).is_empty()) || texts.iter().any(|text| !text.value.is_empty());
