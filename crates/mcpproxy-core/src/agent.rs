@@ -9,7 +9,7 @@ pub struct Agent {
     pub scope: Scope,
 }
 
-/// The scope of a token. It can be narrowed, never widened.
+/// The scope of a token. Only a user can change it, and only a user who is present can widen it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// Permissions such as `emails:send` or `files:*`, which contracts can require.
@@ -61,6 +61,25 @@ impl Scope {
         })
     }
 
+    /// Returns true if this scope allows everything that `other` allows.
+    pub fn covers(&self, other: &Self) -> bool {
+        let has_grant = |grant: &String| match grant.strip_suffix('*') {
+            // Only a prefix covers all permissions of another prefix.
+            Some(begin) => self.grants.iter().filter_map(|own| own.strip_suffix('*')).any(|own| begin.starts_with(own)),
+            None => self.grants(grant),
+        };
+        let has_servers = match (&self.servers, &other.servers) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(others)) => others.iter().all(|server| own.contains(server)),
+        };
+        has_servers
+            && other.grants.iter().all(has_grant)
+            && other.operations.iter().all(|operation| self.may(*operation))
+            // Requests of an unattended agent stay open longer.
+            && (self.headless || !other.headless)
+    }
+
     pub fn may(&self, variant: Variant) -> bool {
         self.operations.contains(&variant)
     }
@@ -85,5 +104,29 @@ mod tests {
         check("emails:*", "emails2:send", false);
         check("*", "emails:send", true);
         check("files:read", "emails:send", false);
+    }
+
+    #[test]
+    fn a_scope_covers_a_narrower_one() {
+        let scope = |grants: &[&str], servers: Option<&[&str]>, operations: &[Variant], headless: bool| Scope {
+            grants: grants.iter().map(|grant| (*grant).to_owned()).collect(),
+            servers: servers.map(|names| names.iter().map(|name| ServerName::parse(name).unwrap()).collect()),
+            operations: operations.to_vec(),
+            headless,
+        };
+        let [read, write, _] = Variant::ALL;
+        let own = scope(&["files:*", "mail:send"], Some(&["a", "b"]), &[read, write], false);
+        let check = |other: Scope, expected: bool| assert_eq!(own.covers(&other), expected, "{other:?}");
+        check(own.clone(), true);
+        check(scope(&[], Some(&["a"]), &[read], false), true);
+        check(scope(&["files:read", "files:x:*"], Some(&["b"]), &[write], false), true);
+        check(scope(&["mail:*"], Some(&["a"]), &[read], false), false);
+        check(scope(&["*"], Some(&["a"]), &[read], false), false);
+        check(scope(&["file*"], Some(&["a"]), &[read], false), false);
+        check(scope(&[], None, &[read], false), false);
+        check(scope(&[], Some(&["c"]), &[read], false), false);
+        check(scope(&[], Some(&["a"]), &Variant::ALL, false), false);
+        check(scope(&[], Some(&["a"]), &[read], true), false);
+        assert!(Scope::everything().covers(&own) && !own.covers(&Scope::everything()));
     }
 }

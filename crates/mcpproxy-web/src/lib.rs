@@ -13,6 +13,7 @@
 //!
 //! `rest` and `ui` use `auth`, `parameters`, `wire` and `problem`, never each other.
 
+mod action;
 mod auth;
 mod diff;
 pub mod editor;
@@ -25,6 +26,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tokens;
 mod ui;
 mod verb;
 mod visible;

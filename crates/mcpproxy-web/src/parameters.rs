@@ -65,6 +65,7 @@ pub(crate) const PATH_PARAMETERS: &[PathParameter] = &[
     PathParameter { name: "tool", about: "The name of a tool, without its server.", example: "delete_user" },
     PathParameter { name: "id", about: "The id of a record, or a unique prefix of it.", example: "01K9ZQ4B2R" },
     PathParameter { name: "approval", about: "The id of an approval request.", example: "01K9ZQ4B2R0000000000000000" },
+    PathParameter { name: "agent", about: "The name of an agent.", example: "cursor" },
     PathParameter { name: "grant", about: "The id of a standing approval.", example: "01K9ZQ4B2R0000000000000000" },
 ];
 

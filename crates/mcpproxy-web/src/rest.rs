@@ -18,6 +18,7 @@ mod reviews;
 mod servers;
 mod standing_approvals;
 mod status;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
         clients::ENDPOINTS,
+        tokens::ENDPOINTS,
         servers::ENDPOINTS,
         reviews::ENDPOINTS,
         contracts::ENDPOINTS,

@@ -1,7 +1,6 @@
 //! The web pages for users. Each file below has the rows of its pages and forms at the top. See [`page`].
 
 mod account;
-mod action;
 mod activity;
 mod agents;
 mod approvals;

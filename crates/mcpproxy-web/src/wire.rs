@@ -25,6 +25,7 @@ mod review;
 mod search;
 mod server;
 mod summary;
+mod token;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
@@ -54,6 +55,7 @@ pub(crate) use review::{AnnounceServer, DecideReview, Definitions, LockFile, Rev
 pub(crate) use search::FoundTools;
 pub(crate) use server::Server;
 pub use summary::Summary;
+pub(crate) use token::{ChangeToken, TokenScope};
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Health {

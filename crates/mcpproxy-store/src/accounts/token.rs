@@ -55,6 +55,25 @@ impl Store {
         }
     }
 
+    /// Replaces the scope of a valid token. The token itself stays the same.
+    pub async fn change_token(&self, name: &str, scope: &Scope) -> Result<(), StoreError> {
+        let sql = "UPDATE tokens SET scope = $1 WHERE name = $2 AND revoked_ms IS NULL";
+        let values = vec![Value::text(&scope::to_json(scope)?), Value::text(name)];
+        if self.change_tokens(Statement::new(sql, values), "change the token").await? {
+            Ok(())
+        } else {
+            Err(StoreError::NoSuchAgent { name: name.to_owned() })
+        }
+    }
+
+    /// Returns the scope of the valid token of an agent.
+    pub async fn find_scope(&self, name: &str) -> Result<Option<Scope>, StoreError> {
+        let sql = "SELECT scope FROM tokens WHERE name = $1 AND revoked_ms IS NULL";
+        let statement = Statement::new(sql, vec![Value::text(name)]);
+        let row = self.database().fetch_first(statement, "look up a token").await?;
+        row.map(|row| scope::from_json(&Columns::of(&row, CORRUPT).word(0)?)).transpose()
+    }
+
     pub async fn revoke_token(&self, name: &str, now_ms: i64) -> Result<(), StoreError> {
         let sql = "UPDATE tokens SET revoked_ms = $1 WHERE name = $2 AND revoked_ms IS NULL";
         let values = vec![Value::int(now_ms), Value::text(name)];
@@ -99,7 +118,7 @@ impl Store {
         Ok(Some(Agent { name: columns.word(0)?, scope: scope::from_json(&columns.word(1)?)? }))
     }
 
-    /// A number that changes whenever any process creates or revokes a token. It is cheap enough to read every second.
+    /// A number that changes whenever any process creates, changes or revokes a token. It is cheap enough to read every second.
     pub async fn tokens_version(&self) -> Result<i64, StoreError> {
         let statement = Statement::plain("SELECT version FROM tokens_version");
         let row = self.database().fetch_first(statement, "look for changed tokens").await?;

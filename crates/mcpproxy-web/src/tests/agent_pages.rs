@@ -59,6 +59,66 @@ async fn a_token_is_shown_once_and_can_be_revoked() {
 }
 
 #[tokio::test]
+async fn a_scope_is_changed() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    let secret = fixture.agent("ci").await;
+    let secret = secret.strip_prefix("Bearer ").unwrap();
+    let edit = "/ui/agents/edit";
+    let response = fixture.send(Method::GET, &format!("{edit}?name=ci"), &[("cookie", person.cookie.as_str())]).await;
+    assert_eq!(response.status(), 200);
+    assert!(text(response).await.contains("Change what ci may do"));
+    // Less needs no more than the session.
+    let narrow = fixture.post_plainly(&person, edit, "name=ci&servers_of=all&read=on&grants=").await;
+    assert_eq!((narrow.status().as_u16(), narrow.headers()["location"].to_str().unwrap()), (303, "/ui/agents?done=changed"));
+    let scope = async || fixture.store.find_agent(secret).await.unwrap().unwrap().scope;
+    assert_eq!((scope().await.operations, scope().await.grants), (vec![Variant::Read], vec![]));
+    let wide = "name=ci&servers_of=all&read=on&write=on&grants=files%3A*";
+    let refused = fixture.post_plainly(&person, edit, wide).await;
+    assert_eq!(refused.status(), 403, "more needs a proof of presence");
+    assert!(text(refused).await.contains("value=\"files:*\""), "what was typed stays");
+    assert_eq!(scope().await.operations, [Variant::Read]);
+    assert_eq!(post(&fixture, &person, edit, wide).await.0, 303);
+    assert_eq!(scope().await.operations, [Variant::Read, Variant::Write]);
+    for (fields, expected) in [("name=ci&servers_of=all", 422), ("name=none&servers_of=all&read=on", 409)] {
+        assert_eq!(post(&fixture, &person, edit, fields).await.0, expected, "{fields}");
+    }
+    let records = fixture.get("/api/v1/activity?code=token_changed&limit=50").await;
+    let record = &records["activities"][0];
+    assert_eq!((&record["status"], &record["metadata"]["user"]), (&"success".into(), &"anna".into()), "{record}");
+    assert_eq!(record["metadata"]["before"]["operations"], serde_json::json!(["read"]), "{record}");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_scope_is_changed_over_rest() {
+    let fixture = Fixture::new().await;
+    let person = fixture.person("anna", "no hash").await;
+    fixture.agent("ci").await;
+    let headers = [("cookie", person.cookie.as_str()), ("x-csrf-token", person.csrf.as_str())];
+    let send = async |body: serde_json::Value| {
+        let response = fixture.request(Method::POST, "/api/v1/tokens/ci", &headers, body.to_string()).await;
+        (response.status().as_u16(), text(response).await)
+    };
+    let narrow = serde_json::json!({"grants": ["files:*"], "servers": [], "operations": ["read"]});
+    let (status, answer) = send(narrow.clone()).await;
+    assert_eq!(status, 200, "{answer}");
+    let mut wide = serde_json::json!({"grants": ["*"], "servers": null, "operations": ["read"]});
+    let (status, answer) = send(wide.clone()).await;
+    assert!(status == 403 && answer.contains("page_key_required"), "{answer}");
+    wide["page_key"] = person.page_key.clone().into();
+    assert_eq!(send(wide).await.0, 200);
+    assert_eq!(fixture.store.find_scope("ci").await.unwrap().unwrap().grants, ["*"]);
+    for (name, value) in [("grants", "**"), ("operations", "fly"), ("servers", "A B")] {
+        let mut bad = narrow.clone();
+        bad[name] = serde_json::json!([value]);
+        let (status, answer) = send(bad).await;
+        assert!(status == 400 && answer.contains("bad_body"), "{name} {answer}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn bad_forms() {
     let fixture = Fixture::new().await;
     let person = fixture.person("anna", "no hash").await;

@@ -35,6 +35,8 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
         | "revoke_grant" | "review" | "definitions" => READ_NONE,
+        // Only a user changes a token. No agent has that name.
+        "change_token" => [401, 403, 403, 404, 404, 404],
         // Without a query, and without a call.
         "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
@@ -76,7 +78,8 @@ fn of_page(page: &Page) -> Row {
         // Without a text, and without a name.
         "add_server" | "create_agent" => [401, 403, 403, 403, 422, 403],
         // No agent has that name.
-        "revoke_agent" => [401, 403, 403, 409, 409, 409],
+        "revoke_agent" | "change_agent" => [401, 403, 403, 409, 409, 409],
+        "edit_agent" => [303, 403, 403, 404, 404, 404],
         // With an invalid code, and without passkeys.
         "set_totp" | "add_passkey" | "remove_passkey" => [401, 403, 403, 422, 422, 422],
         "challenge" | "approval_challenge" => [401, 403, 403, 400, 400, 400],
@@ -179,6 +182,7 @@ async fn every_rest_route_with_every_credential() {
                     format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")
                 }
                 "log_in" => r#"{"name": "anna", "password": "correct horse"}"#.to_owned(),
+                "change_token" => r#"{"grants": [], "servers": null, "operations": ["read"]}"#.to_owned(),
                 _ => String::new(),
             };
             *status =

@@ -1,20 +1,23 @@
-//! The page `/ui/agents`: tokens, what they may do and did, and forms to create and revoke them.
+//! The page `/ui/agents`: tokens, what they may do and did, and forms to create, change and revoke them.
+
+mod edit;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use mcpproxy_store::{Filter, StoreError};
 use serde_json::json;
 
-use super::action::Action;
 use super::events::Topic;
 use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::visitor::Visitor;
 use super::{frame, unavailable};
+use crate::action::Action;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
+use crate::tokens::described;
 use crate::ui::pages::agents::{Agents, Facts, NewAgent, Said};
 use crate::ui::pages::overview::chart::Period;
 use crate::ui::pages::{Frame, page};
@@ -51,13 +54,35 @@ pub(super) const PAGES: &[Page] = &[
         is_stream: false,
         handler: |method| on(method, revoke),
     },
+    Page {
+        name: "edit_agent",
+        method: Verb::Get,
+        path: "/ui/agents/edit",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, edit::show),
+    },
+    Page {
+        name: "change_agent",
+        method: Verb::Post,
+        path: "/ui/agents/edit",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: Some("/ui/agents"),
+        is_stream: false,
+        handler: |method| on(method, edit::save),
+    },
 ];
 
 /// Agents for which the page looks up the client of the newest record.
 const CLIENTS_MAX: usize = 50;
 
-async fn show(State(app): State<AppState>, Visitor(signed): Visitor) -> Response {
-    shown(&app, &signed, StatusCode::OK, Said::default()).await.unwrap_or_else(|error| unavailable(&error))
+async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
+    let done = (uri.query() == Some("done=changed")).then_some("The token was changed. Its next request follows that.");
+    let said = Said { done, ..Said::default() };
+    shown(&app, &signed, StatusCode::OK, said).await.unwrap_or_else(|error| unavailable(&error))
 }
 
 async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Said) -> Result<Response, StoreError> {
@@ -109,12 +134,7 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
             return shown(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
         }
     };
-    let servers = scope.servers.as_ref().map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let operations: Vec<&str> = scope.operations.iter().map(|variant| variant.operation()).collect();
-    let facts = json!({
-        "agent": typed.name, "grants": scope.grants, "servers": servers, "operations": operations,
-        "headless": scope.headless,
-    });
+    let facts = described(&typed.name, &scope);
     let action = Action { code: "token_created", server: None, facts }.begin(app, signed).await?;
     let random: [u8; 32] = rand::random();
     match app.web.store.create_token(&typed.name, &scope, random, app.now_ms()).await {

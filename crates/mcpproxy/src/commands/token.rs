@@ -1,4 +1,4 @@
-//! `token`: creates, lists and revokes agent tokens.
+//! `token`: creates, lists, changes and revokes agent tokens.
 
 use clap::{Args, Subcommand};
 use http::Method;
@@ -19,12 +19,13 @@ use crate::terminal::output::{self, Format, line};
 use crate::terminal::style::of_state;
 use crate::terminal::time::{local_time, now_ms};
 
-/// Create, list and revoke agent tokens
+/// Create, list, change and revoke agent tokens
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy token create cursor
   mcpproxy token list
+  mcpproxy token edit cursor --operations read
   mcpproxy token revoke cursor")]
 pub(crate) enum TokenCommand {
     /// Create a token for an agent and print it once
@@ -47,6 +48,17 @@ Examples:
   mcpproxy token list
   mcpproxy token list -o json")]
     List,
+    /// Change what the token of an agent may do, effective immediately
+    #[command(after_help = "\
+Examples:
+  mcpproxy token edit ci --operations read,write
+  mcpproxy token edit ci --servers github,docs
+  mcpproxy token edit ci --all-servers --attended
+  mcpproxy token edit mailer --grant emails:send --grant contacts:read
+  mcpproxy token edit mailer --no-grants
+
+Each option replaces that part of the token. The rest stays as it is, and so does the token itself.")]
+    Edit(Edit),
     /// Revoke the token of an agent, effective immediately
     #[command(after_help = "\
 Examples:
@@ -76,6 +88,53 @@ pub(crate) struct Create {
     headless: bool,
 }
 
+#[derive(Debug, Args)]
+#[group(id = "change", required = true, multiple = true)]
+pub(crate) struct Edit {
+    /// Name of the agent
+    #[arg(add = names::agents())]
+    name: String,
+    /// Permission to grant instead of the present ones; repeatable
+    #[arg(long = "grant", value_name = "PERMISSION", value_parser = grant, group = "change")]
+    grants: Vec<String>,
+    /// Take all permissions away
+    #[arg(long, conflicts_with = "grants", group = "change")]
+    no_grants: bool,
+    /// Servers that the agent may use
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = names::parse_server, add = names::servers(), group = "change")]
+    servers: Option<Vec<ServerName>>,
+    /// Allow all servers, also those that are added later
+    #[arg(long, conflicts_with = "servers", group = "change")]
+    all_servers: bool,
+    /// Operations that the agent may use
+    #[arg(long, value_name = "OPERATIONS", value_delimiter = ',', value_enum, group = "change")]
+    operations: Option<Vec<VariantArg>>,
+    /// Unattended agent: calls never wait for a user, and approval requests stay open for a day
+    #[arg(long, group = "change")]
+    headless: bool,
+    /// Attended agent: calls may wait for a user
+    #[arg(long, conflicts_with = "headless", group = "change")]
+    attended: bool,
+}
+
+impl Edit {
+    fn scope(self, before: Scope) -> Scope {
+        let replaced = |operations: Vec<VariantArg>| sorted(operations.into_iter().map(Variant::from).collect());
+        Scope {
+            grants: if self.no_grants || !self.grants.is_empty() { self.grants } else { before.grants },
+            servers: if self.all_servers { None } else { self.servers.or(before.servers) },
+            operations: self.operations.map_or(before.operations, replaced),
+            headless: (before.headless || self.headless) && !self.attended,
+        }
+    }
+}
+
+fn sorted(mut operations: Vec<Variant>) -> Vec<Variant> {
+    operations.sort();
+    operations.dedup();
+    operations
+}
+
 fn grant(text: &str) -> Result<String, String> {
     Scope::check_permission(text).map(|()| text.to_owned())
 }
@@ -86,6 +145,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> a
     let outcome = match command {
         TokenCommand::Create(create) => self::create(&store, format, create).await,
         TokenCommand::List => list(&store, format).await,
+        TokenCommand::Edit(edit) => self::edit(home, &store, edit).await,
         TokenCommand::Revoke { name } => revoke(home, &store, &name).await,
     };
     store.close().await;
@@ -100,12 +160,10 @@ struct Created<'a> {
 
 async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result<()> {
     let everything = Scope::everything();
-    let mut operations = match create.operations {
-        Some(operations) => operations.into_iter().map(Variant::from).collect(),
+    let operations = match create.operations {
+        Some(operations) => sorted(operations.into_iter().map(Variant::from).collect()),
         None => everything.operations,
     };
-    operations.sort();
-    operations.dedup();
     let has_grants = !create.grants.is_empty();
     let scope = Scope { grants: create.grants, servers: create.servers, operations, headless: create.headless };
     let token = store.create_token(&create.name, &scope, random_bytes()?, now_ms()).await;
@@ -120,6 +178,20 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
              Add permissions with --grant, for example --grant 'files:*'.",
         );
     }
+    Ok(())
+}
+
+async fn edit(home: &Home, store: &Store, edit: Edit) -> anyhow::Result<()> {
+    let name = edit.name.clone();
+    let no_agent = || StoreError::NoSuchAgent { name: name.clone() };
+    let Some(before) = store.find_scope(&name).await? else {
+        return Err(unknown_agent(store, &name, no_agent()).await);
+    };
+    if let Err(error) = store.change_token(&name, &edit.scope(before)).await {
+        return Err(unknown_agent(store, &name, error).await);
+    }
+    output::tell(&format!("Changed the token of {}.", line(&name)));
+    forget_revoked(home).await;
     Ok(())
 }
 
@@ -145,9 +217,9 @@ async fn unknown_agent(store: &Store, name: &str, error: StoreError) -> anyhow::
     failure.hint(hint).into()
 }
 
-/// Makes the running gateway forget the tokens that it remembers, so that a revoked one stops working at once.
+/// Makes the running gateway forget the tokens that it remembers, so that a changed or revoked one counts at once.
 ///
-/// A failure is only a warning: the token is revoked, and the gateway notices that by itself within a second.
+/// A failure is only a warning: the token is changed, and the gateway notices that by itself within a second.
 pub(crate) async fn forget_revoked(home: &Home) {
     let forgotten = async {
         if home.running()?.is_some() {
@@ -157,7 +229,7 @@ pub(crate) async fn forget_revoked(home: &Home) {
     };
     if let Err(error) = forgotten.await {
         let reason = line(&format!("{error:#}"));
-        output::warn(&format!("The running gateway may accept the token for one more second: {reason}"));
+        output::warn(&format!("The running gateway may accept the token as it was for one more second: {reason}"));
     }
 }
 
@@ -228,6 +300,34 @@ pub(crate) fn universal_time(time_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_edit_replaces_what_it_names() {
+        let before = Scope {
+            grants: vec!["files:*".to_owned()],
+            servers: Some(vec![ServerName::parse("github").unwrap()]),
+            operations: vec![Variant::Read],
+            headless: true,
+        };
+        let none = || Edit {
+            name: "ci".to_owned(),
+            grants: Vec::new(),
+            no_grants: false,
+            servers: None,
+            all_servers: false,
+            operations: None,
+            headless: false,
+            attended: false,
+        };
+        assert_eq!(none().scope(before.clone()), before, "what is not named stays");
+        let wider = Edit { all_servers: true, attended: true, grants: vec!["*".to_owned()], ..none() };
+        let expected = Scope { grants: vec!["*".to_owned()], servers: None, headless: false, ..before.clone() };
+        assert_eq!(wider.scope(before.clone()), expected);
+        let operations = Some(vec![VariantArg::Write, VariantArg::Read, VariantArg::Write]);
+        let other = Edit { no_grants: true, operations, ..none() }.scope(before.clone());
+        assert_eq!((other.grants, other.operations), (vec![], vec![Variant::Read, Variant::Write]));
+        assert_eq!((other.servers, other.headless), (before.servers, true));
+    }
 
     #[test]
     fn valid_permissions() {

@@ -39,6 +39,7 @@ pub(crate) struct Facts {
 #[derive(Default)]
 pub(crate) struct Said {
     pub(crate) error: Option<String>,
+    pub(crate) done: Option<&'static str>,
     pub(crate) asks_password: bool,
     pub(crate) typed: NewAgent,
     /// The name of a new agent, its token, and settings for its client.
@@ -50,6 +51,7 @@ pub(crate) struct Said {
 pub(crate) struct Agents {
     pub(crate) frame: Frame,
     pub(crate) error: Option<String>,
+    pub(crate) done: Option<&'static str>,
     pub(crate) created: Option<(String, String, Vec<ClientSnippet>)>,
     pub(crate) typed: NewAgent,
     /// True if the form to create an agent is open.
@@ -69,6 +71,7 @@ pub(crate) struct AgentView {
     /// The name in forms.
     pub(crate) value: String,
     pub(crate) activity: String,
+    pub(crate) edit: String,
     pub(crate) servers: Option<Vec<Visible>>,
     pub(crate) operations: Vec<&'static str>,
     pub(crate) grants: Vec<Visible>,
@@ -118,6 +121,7 @@ impl Agents {
             frame,
             is_open: said.error.is_some() && !typed.name.is_empty() || said.asks_password || agents.is_empty(),
             error: said.error,
+            done: said.done,
             created: said.created,
             typed,
             key: Digest::of(keys.join("\n").as_bytes()).to_string(),
@@ -145,6 +149,7 @@ impl AgentView {
             name: short(&token.name),
             value: token.name.clone(),
             activity: format!("/ui/activity?agent={}", segment(&token.name)),
+            edit: format!("/ui/agents/edit?name={}", segment(&token.name)),
             servers,
             operations: token.scope.operations.iter().map(|variant| variant.operation()).collect(),
             grants: names(&token.scope.grants),
@@ -158,10 +163,26 @@ impl AgentView {
     }
 
     fn key(&self) -> String {
+        let scope = (&self.servers, &self.operations, &self.grants, self.is_headless);
         let clients: Vec<String> =
             self.clients.iter().map(|client| format!("{}{:?}", client.name, client.session)).collect();
         let used = self.last_used.as_ref().map(|used| used.iso.as_str()).unwrap_or_default();
-        format!("{} {} {used} {:?} {}", self.value, self.created.iso, self.calls, clients.join(" "))
+        format!("{} {} {used} {:?} {} {scope:?}", self.value, self.created.iso, self.calls, clients.join(" "))
+    }
+}
+
+/// The page that changes the scope of one token.
+#[derive(Template)]
+#[template(path = "agent_edit.html")]
+pub(crate) struct EditAgent {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) typed: NewAgent,
+}
+
+impl EditAgent {
+    pub(crate) fn new(frame: Frame, typed: NewAgent, error: Option<String>, servers: &[String]) -> Self {
+        Self { frame, error, typed: typed.beside(servers) }
     }
 }
 

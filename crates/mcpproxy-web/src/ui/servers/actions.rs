@@ -15,10 +15,10 @@ use mcpproxy_store::StoreError;
 
 use super::details::{Said, shown};
 use super::{find, not_found};
+use crate::action::Action;
 use crate::auth::identity::AppState;
 use crate::auth::presence::PresenceResult;
 use crate::editor::{EditError, Edited, ServersEditor};
-use crate::ui::action::Action;
 use crate::ui::posted::Posted;
 use crate::ui::unavailable;
 use crate::visible::plain;

@@ -10,10 +10,10 @@ use mcpproxy_store::StoreError;
 use serde_json::json;
 
 use super::actions::{Applied, edit_and_reload};
+use crate::action::Action;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::editor::EditError;
-use crate::ui::action::Action;
 use crate::ui::pages::servers::add::{Add, Typed};
 use crate::ui::pages::servers::details::launch_line;
 use crate::ui::pages::{Frame, page};

@@ -1,4 +1,4 @@
-//! The form that creates an agent.
+//! The form that creates an agent, or changes what its token may do.
 
 use mcpproxy_core::{Scope, ServerName, Variant};
 
@@ -49,6 +49,20 @@ impl NewAgent {
             operations: Variant::ALL.map(|variant| (variant.operation(), is_on(variant.operation()))),
             grants: form.or_empty("grants").to_owned(),
             is_headless: is_on("headless"),
+        }
+    }
+
+    /// Fills the form with the scope of a token.
+    pub(crate) fn of_scope(name: &str, scope: &Scope, known: &[String]) -> Self {
+        let chosen: Vec<String> = scope.servers.iter().flatten().map(ToString::to_string).collect();
+        Self {
+            name: name.to_owned(),
+            is_limited: scope.servers.is_some(),
+            boxes: known.iter().take(BOXES_MAX).map(|name| (name.clone(), chosen.contains(name))).collect(),
+            servers: if known.len() > BOXES_MAX { chosen.join(", ") } else { String::new() },
+            operations: Variant::ALL.map(|variant| (variant.operation(), scope.may(variant))),
+            grants: scope.grants.join(", "),
+            is_headless: scope.headless,
         }
     }
 
