@@ -28,7 +28,10 @@ async fn calls_are_counted_by_hour_and_intent(place: &Place) {
         let record = NewRecord { time_ms: BEGIN_MS + hour * HOUR_MS + 7, intent_type: Some(intent), ..call(n) };
         let open = ledger.open(record, WaitFor::Disk).await.unwrap();
         let status = if intent == Variant::Write { Status::Error } else { Status::Success };
-        ledger.close(open, Outcome { duration_us: Some(n.into()), ..Outcome::bare(status) }, WaitFor::Disk).await.unwrap();
+        ledger
+            .close(open, Outcome { duration_us: Some(n.into()), ..Outcome::bare(status) }, WaitFor::Disk)
+            .await
+            .unwrap();
     }
     ledger.append(NewRecord { time_ms: BEGIN_MS, ..refusal(9) }, WaitFor::Disk).await.unwrap();
     let count = |hour: i64, intent, calls| HourlyCount {

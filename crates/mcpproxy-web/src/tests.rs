@@ -257,7 +257,12 @@ async fn text(response: Response<Body>) -> String {
 }
 
 fn path(endpoint: &Endpoint) -> String {
-    let path = endpoint.path.replace("{name}", "demo").replace("{agent}", "none").replace("{server}", "demo").replace("{tool}", "echo");
+    let path = endpoint
+        .path
+        .replace("{name}", "demo")
+        .replace("{agent}", "none")
+        .replace("{server}", "demo")
+        .replace("{tool}", "echo");
     path.replace("{id}", "01HF").replace("{approval}", people::NO_APPROVAL).replace("{grant}", people::NO_APPROVAL)
 }
 

@@ -9,9 +9,7 @@ use http::StatusCode;
 use mcpproxy_store::StoreError;
 
 use super::approvals::{read, signed_in_user, unwritten};
-use super::endpoint::{
-    Answer, BODY_TOO_LARGE, Body, Endpoint, ErrorAnswer, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES,
-};
+use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, ErrorAnswer, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
 use super::reviews::presence;
 use crate::auth::access::Access;
 use crate::auth::identity::{AppState, Identity};

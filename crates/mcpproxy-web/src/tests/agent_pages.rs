@@ -70,7 +70,10 @@ async fn a_scope_is_changed() {
     assert!(text(response).await.contains("Change what ci may do"));
     // Less needs no more than the session.
     let narrow = fixture.post_plainly(&person, edit, "name=ci&servers_of=all&read=on&grants=").await;
-    assert_eq!((narrow.status().as_u16(), narrow.headers()["location"].to_str().unwrap()), (303, "/ui/agents?done=changed"));
+    assert_eq!(
+        (narrow.status().as_u16(), narrow.headers()["location"].to_str().unwrap()),
+        (303, "/ui/agents?done=changed")
+    );
     let scope = async || fixture.store.find_agent(secret).await.unwrap().unwrap().scope;
     assert_eq!((scope().await.operations, scope().await.grants), (vec![Variant::Read], vec![]));
     let wide = "name=ci&servers_of=all&read=on&write=on&grants=files%3A*";

@@ -187,7 +187,11 @@ async fn a_review_on_the_page() {
     assert_eq!(response.status(), 403, "a session alone is not enough");
     assert!(text(response).await.contains("checked"), "the selection stays");
     let (status, location, _) = post(&fixture, &person, path, &one).await;
-    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx/review?accepted=1&rejected=0"), "the other one still waits");
+    assert_eq!(
+        (status.as_u16(), location.as_str()),
+        (303, "/ui/servers/fx/review?accepted=1&rejected=0"),
+        "the other one still waits"
+    );
     assert!(page(&fixture, &person, &location).await.1.contains("You accepted 1 definition."));
     assert_eq!(fixture.get("/api/v1/servers/fx/definitions").await["definitions"].as_array().unwrap().len(), 1);
 

@@ -15,7 +15,11 @@ pub(crate) async fn around(
     Ok(Frame {
         title: title.to_owned(),
         section,
-        user: Some(FrameUser { name: signed.name().to_owned(), csrf: signed.session.csrf.clone(), is_enrolled: signed.session.is_enrolled }),
+        user: Some(FrameUser {
+            name: signed.name().to_owned(),
+            csrf: signed.session.csrf.clone(),
+            is_enrolled: signed.session.is_enrolled,
+        }),
         pending: if signed.session.is_enrolled { app.web.store.count_pending().await? } else { 0 },
         key: String::new(),
         version: assets::version(),

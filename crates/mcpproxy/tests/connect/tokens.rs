@@ -135,7 +135,10 @@ fn the_token_opens_the_running_gateway() {
     desk.data.remove("admin.key");
     let undone = desk.run(&["connect", "cursor", "--undo", "--yes"]);
     assert!(undone.starts_with("exit 0\n") && undone.contains("Cursor: disconnected"), "{undone}");
-    assert!(undone.contains("warning: The running gateway may accept the token for one more second"), "{undone}");
+    assert!(
+        undone.contains("warning: The running gateway may accept the token as it was for one more second"),
+        "{undone}"
+    );
     desk.run(&["token", "create", "ci"]);
     let revoked = desk.run(&["token", "revoke", "ci"]);
     let (done, rest) = revoked.split_once("Revoked the token of ci.\n").unwrap();

@@ -68,12 +68,7 @@ pub(super) async fn whole(
     }
 }
 
-async fn decided(
-    app: &AppState,
-    status: &ServerStatus,
-    posted: &Posted,
-    uri: &Uri,
-) -> Result<Response, StoreError> {
+async fn decided(app: &AppState, status: &ServerStatus, posted: &Posted, uri: &Uri) -> Result<Response, StoreError> {
     let picked = review::picked(&posted.form);
     let again = |error: &str| Asked { error: Some(error.to_owned()), picked: picked.clone(), ..place(uri) };
     let decisions = match wanted(app, status, posted, &picked).await? {

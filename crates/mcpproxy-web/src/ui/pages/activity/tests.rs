@@ -55,7 +55,8 @@ fn refusal(code: &str) -> Record {
 }
 
 fn page(record: Record) -> String {
-    let known = Known { whole: WholeRecord { record, args: None, result: None }, approval: None, place: None, steps: vec![] };
+    let known =
+        Known { whole: WholeRecord { record, args: None, result: None }, approval: None, place: None, steps: vec![] };
     RecordPage::new(Frame::default(), &known, NOW_MS).render().unwrap()
 }
 

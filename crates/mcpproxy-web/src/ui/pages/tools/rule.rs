@@ -65,7 +65,8 @@ mod tests {
 
     fn said(text: &str) -> String {
         let contracts = Contracts::parse(&[("a.yaml".to_owned(), format!("- tool: fx:send\n{text}"))]).unwrap();
-        let written: Vec<Arc<_>> = contracts.matching(&ToolName::parse("fx:send").unwrap()).into_iter().cloned().collect();
+        let written: Vec<Arc<_>> =
+            contracts.matching(&ToolName::parse("fx:send").unwrap()).into_iter().cloned().collect();
         let contract = Effective::of(&written.iter().collect::<Vec<_>>(), None, Hints::default());
         sentences(&contract, ContractSettings::default()).join(" ")
     }
@@ -78,7 +79,9 @@ mod tests {
             "Agents call it with call_tool_read. Agents may call it without asking anyone."
         );
         assert_eq!(
-            said("  riskLevel: critical\n  operation: destructive\n  permissions: [a:b, c:d]\n  rateLimit: {calls: 1, per: 90s}\n"),
+            said(
+                "  riskLevel: critical\n  operation: destructive\n  permissions: [a:b, c:d]\n  rateLimit: {calls: 1, per: 90s}\n"
+            ),
             "Agents call it with call_tool_destructive. A user approves every call. The approval needs a fresh second factor. \
              The agent\u{2019}s token needs the permissions a:b, c:d. All agents together may make 1 call in 90 seconds."
         );

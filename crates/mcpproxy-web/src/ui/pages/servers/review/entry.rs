@@ -112,10 +112,10 @@ impl EntryView {
             is_picked: shown.is_picked,
             is_open: shown.is_open,
             summary: summary(parts.len(), entry.old.is_some()),
-            rejection: entry.rejection.as_ref().map(|rejection| RejectionView {
-                by: short(&rejection.by),
-                at: Time::new(rejection.at_ms, now_ms),
-            }),
+            rejection: entry
+                .rejection
+                .as_ref()
+                .map(|rejection| RejectionView { by: short(&rejection.by), at: Time::new(rejection.at_ms, now_ms) }),
             state: state(entry),
             is_suspicious: is_severe(entry),
             kinds: entry.kinds.iter().take(NOTES_MAX).map(|kind| short(kind)).collect(),
