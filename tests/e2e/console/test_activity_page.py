@@ -52,6 +52,18 @@ def test_an_export_has_what_the_page_shows(office: Office, browser: Browser) -> 
         assert len(table) == len(records)
 
 
+def test_the_steps_of_an_approved_call_are_joined(office: Office, browser: Browser) -> None:
+    with office.visitor(browser) as ada:
+        ada.open("/ui/activity?tool=demo:change_project_status")
+        assert "Same call:" in ada.text and f"approved by {office.name}" in ada.text
+        ada.open(f"/ui/approvals/{office.ran}")
+        ada.do("follow", link="open the record of the call")
+        steps = ada.do("evaluate", script="document.querySelector('#story').innerText")
+        assert steps.index("asked") < steps.index(f"approved by {office.name}") < steps.index("ran"), steps
+        ada.do("follow", link="^asked$")
+        assert "asked for approval" in ada.text
+
+
 def test_a_record_says_everything(office: Office, browser: Browser) -> None:
     with office.visitor(browser) as ada:
         ada.open(f"/ui/approvals/{office.ran}")

@@ -37,3 +37,36 @@ def test_create_a_token(office: Office, browser: Browser) -> None:
         ada.open("/ui/agents")
         assert "newcomer" in ada.text and token not in ada.do("html"), "shown once"
         assert ada.look()["complaints"] == []
+
+
+def test_change_a_token(office: Office, browser: Browser) -> None:
+    office.hire("mover")
+    note = {"projectId": "p_website", "title": "By mover"}
+    with office.visitor(browser) as ada:
+        ada.open("/ui/agents")
+        ada.do("follow", link="^change what mover may do$")
+        ada.do("tick", field="write", on=False)
+        ada.do("tick", field="destructive", on=False)
+        ada.do("press", button="^save$")
+        assert "The token was changed." in ada.text
+        assert office.call("mover", "write", "demo:create_note", note)["isError"]
+        ada.do("follow", link="^change what mover may do$")
+        ada.do("tick", field="write")
+        ada.do("press", button="^save$")
+        assert not office.call("mover", "write", "demo:create_note", note).get("isError")
+        ada.open("/ui/activity?type=auth")
+        assert "Token of mover changed" in ada.text
+        assert ada.look()["complaints"] == []
+
+
+def test_copy_a_token(office: Office, browser: Browser) -> None:
+    with office.visitor(browser) as ada:
+        ada.open("/ui/agents")
+        ada.do("unfold", summary="^create a token$")
+        ada.do("fill", field="name", value="copied")
+        ada.do("press", button="^create the token$")
+        ada.do("press", button="^copy the token$", then="Copied")
+        assert ada.look()["complaints"] == []
+    with office.visitor(browser, javascript=False) as plain:
+        plain.open("/ui/agents")
+        assert "Copy" not in plain.do("html").partition("<main")[2], "no button that does nothing"

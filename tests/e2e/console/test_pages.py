@@ -74,6 +74,14 @@ def test_no_page_scrolls_sideways(office: Office, pages: list[str], browser: Bro
     assert not wide, "\n".join(wide)
 
 
+def test_the_navigation_is_a_menu_on_a_phone(office: Office, browser: Browser) -> None:
+    with office.visitor(browser, phone=True, width=PHONE_WIDTH, javascript=False) as ada:
+        ada.open("/ui/servers")
+        ada.do("unfold", summary="^menu")
+        ada.do("follow", link="^tools$")
+        assert ada.url.endswith("/ui/tools")
+
+
 def test_nothing_is_cut_or_covered(office: Office, pages: list[str], browser: Browser) -> None:
     """The styles of one page neither shorten the list of another nor put one card above another."""
     cut = (

@@ -33,6 +33,25 @@ def test_paste_and_review(office: Office, browser: Browser) -> None:
     assert any("ada" in json.dumps(one["metadata"]) for one in accepted), "the log says who accepted it"
 
 
+def test_reject_and_take_it_back(office: Office, browser: Browser) -> None:
+    entry = {"command": sys.executable, "args": [str(HERE / "odd_server.py")], "env": {MARK: office.gateway.mark}}
+    with office.visitor(browser) as ada:
+        ada.open("/ui/servers/add")
+        ada.do("fill", field="json", value=json.dumps({"mcpServers": {"doubted": entry}}))
+        ada.do("press", region="paste", button="^add and review$")
+        ada.open("/ui/servers/doubted/review")
+        ada.sees("with a severe finding")
+        ada.do("tick", field="pick-3")
+        ada.do("press", button="^reject selected$")
+        assert "You rejected 1 definition." in ada.text
+        ada.do("follow", link="^look at it again$")
+        assert f"Rejected by {office.name}" in ada.text
+        ada.do("tick", field="pick-0")
+        ada.do("press", button="^accept selected$")
+        assert "You accepted 1 definition." in ada.text
+        assert ada.look()["complaints"] == []
+
+
 def test_what_is_no_json_is_explained(office: Office, browser: Browser) -> None:
     with office.visitor(browser) as ada:
         ada.open("/ui/servers/add")
