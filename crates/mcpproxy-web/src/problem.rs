@@ -140,9 +140,6 @@ problems! {
     SERVER_NOT_FOUND = NOT_FOUND "server_not_found"
         "no such server"
         hint "GET /api/v1/servers lists all servers";
-    AGENT_NOT_FOUND = NOT_FOUND "agent_not_found"
-        "no agent with this name has a valid token"
-        hint "`mcpproxy token list` lists all agents";
     SERVER_DISABLED = CONFLICT "server_disabled"
         "the server is disabled"
         hint "enable it with `mcpproxy servers enable NAME`";

@@ -66,7 +66,8 @@ def every_page(office: Office, anna: User, folder: Path) -> None:
 def shown_ones(office: Office, anna: User, images: Path) -> None:
     anna.do("resize", width=WIDE, height=HEIGHT)
     anna.do("theme", scheme="light")
-    shown = {"overview": "/ui/", "approval": f"/ui/approvals/{office.waiting}", "activity": "/ui/activity"}
+    record = f"/ui/activity/{office.records['change_project_status']}"
+    shown = {"overview": "/ui/", "approval": f"/ui/approvals/{office.waiting}", "record": record}
     for name, page in shown.items():
         anna.open(page)
         # The page fetches nothing any more, and the button has been released.

@@ -14,7 +14,7 @@ use mcpproxy_gateway::Files;
 use serde_json::{Value, json};
 
 use super::people::{Person, code_at};
-use super::{Fixture, NOW_MS, PATIENCE, text};
+use super::{Fixture, PATIENCE, text};
 use crate::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
 
 const FILE: &str = "contracts/fx.yaml";
