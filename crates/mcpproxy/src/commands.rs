@@ -34,7 +34,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::Format;
+use crate::terminal::output::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,6 +118,8 @@ enum Command {
 /// Runs the command that the arguments name, or `serve` if they name none.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let home = Home::resolve(cli.global.home)?;
+    let folder = home.clone();
+    output::rewrite_commands(move |text| with_home(text, &folder));
     let command = cli.command.unwrap_or(Command::Serve(serve::Serve::default()));
     run_command(&home, cli.global.output, command).await.map_err(|mut error| {
         if let Some(failure) = error.downcast_mut::<Failure>() {
@@ -139,6 +141,9 @@ pub(crate) fn with_given_home(hint: &str, args: &[String]) -> String {
 /// Adds `--home` to every command in a hint, if the data folder needs it. Hints are there to be copied, and most are
 /// written where the data folder is not known.
 fn with_home(hint: &str, home: &Home) -> String {
+    if home.is_default() || !hint.contains("mcpproxy ") {
+        return hint.to_owned();
+    }
     let commands = Cli::command();
     let mut parts = hint.split("mcpproxy ");
     let mut text = parts.next().unwrap_or_default().to_owned();
