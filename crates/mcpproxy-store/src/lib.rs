@@ -31,7 +31,11 @@ mod text;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
+pub use accounts::invitation::{Invitation, OperatorInvitation, Reset};
+pub use accounts::operator_action::OperatorAction;
+pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};
+pub use accounts::sign_in::{InvitationDigest, NewSignIn, SessionDigest, TakenSignIn};
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};

@@ -26,6 +26,7 @@ mod stdio;
 mod token;
 mod tools;
 pub(crate) mod usage;
+mod users;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -98,6 +99,8 @@ enum Command {
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
+    Users(users::UsersCommand),
+    #[command(subcommand)]
     Activity(activity::ActivityCommand),
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
@@ -168,6 +171,7 @@ async fn run_command(home: &Home, format: Format, command: Command) -> anyhow::R
         Command::Import(import) => import::run(home, format, import).await,
         Command::Lock(args) => lock::run(home, format, &args).await,
         Command::Token(command) => token::run(home, format, command).await,
+        Command::Users(command) => users::run(home, format, command).await,
         Command::Activity(command) => activity::run(home, format, command).await,
         Command::Approvals(command) => approvals::run(home, format, command).await,
         Command::Contract(command) => contract::run(home, format, command).await,
