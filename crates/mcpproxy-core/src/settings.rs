@@ -38,6 +38,7 @@ mod identity;
 mod intent;
 mod keys;
 mod limits;
+mod oauth;
 mod read;
 mod reference;
 mod schema;
@@ -74,6 +75,7 @@ pub use foreign::{
 pub use identity::{ServerIdentity, WrittenTransport};
 pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
+pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
 pub use secret::Secret;
@@ -128,6 +130,7 @@ pub struct ServerSettings {
     pub title: Option<String>,
     pub description: Option<String>,
     pub transport: TransportSettings,
+    pub oauth: OAuthSettings,
     pub call_timeout: Duration,
     pub connect_timeout: Duration,
     /// The time between two reads of the list of tools. Zero turns this off.
@@ -271,6 +274,7 @@ impl ServerSettings {
             title: None,
             description: None,
             transport,
+            oauth: OAuthSettings::default(),
             call_timeout: Self::CALL_TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
             tools_refresh: Self::TOOLS_REFRESH,
