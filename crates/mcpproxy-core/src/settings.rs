@@ -38,6 +38,7 @@ mod identity;
 mod intent;
 mod keys;
 mod limits;
+mod oauth;
 mod people;
 mod read;
 mod reference;
@@ -75,6 +76,7 @@ pub use foreign::{
 pub use identity::{ServerIdentity, WrittenTransport};
 pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
+pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
 pub use people::{OidcSettings, PeopleSettings, Selectors, SessionSettings};
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
@@ -131,6 +133,7 @@ pub struct ServerSettings {
     pub title: Option<String>,
     pub description: Option<String>,
     pub transport: TransportSettings,
+    pub oauth: OAuthSettings,
     pub call_timeout: Duration,
     pub connect_timeout: Duration,
     /// The time between two reads of the list of tools. Zero turns this off.
@@ -279,6 +282,7 @@ impl ServerSettings {
             title: None,
             description: None,
             transport,
+            oauth: OAuthSettings::default(),
             call_timeout: Self::CALL_TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
             tools_refresh: Self::TOOLS_REFRESH,

@@ -1,5 +1,5 @@
 //! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, and
-//! pins of definitions.
+//! pins of definitions, and sign-ins at servers.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +7,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  operator_files, pins ──▶ store
+//!  operator_files, pins, sign_ins ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -25,6 +25,7 @@ mod operator_files;
 mod pins;
 mod record;
 mod sha256;
+mod sign_ins;
 mod sql;
 mod store;
 mod text;
@@ -68,5 +69,6 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use sign_ins::{NewSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

@@ -9,6 +9,7 @@ pub(crate) mod events;
 mod form;
 mod frame;
 mod grants;
+mod oauth;
 mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
@@ -56,6 +57,7 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         approvals::PAGES,
         grants::PAGES,
         events::PAGES,
+        oauth::PAGES,
     ];
     files.into_iter().flatten()
 }

@@ -147,6 +147,7 @@ impl Runtime {
             base_url: own_url,
             demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
             lock: locked.map(Arc::new),
+            sealing_key: home.sealing_key_or_new()?,
         });
         let changes = gateway.events();
         let remember = last_run.replace(&gateway, texts).await?;

@@ -113,6 +113,7 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         title,
         description,
         transport,
+        oauth,
         call_timeout,
         connect_timeout,
         tools_refresh,
@@ -128,6 +129,7 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         ("enabled", old.enabled != *enabled),
         ("title", old.title != *title),
         ("description", old.description != *description),
+        ("oauth", old.oauth != *oauth),
         ("call_timeout", old.call_timeout != *call_timeout),
         ("connect_timeout", old.connect_timeout != *connect_timeout),
         ("tools_refresh", old.tools_refresh != *tools_refresh),
@@ -265,6 +267,7 @@ mod tests {
         own(|new| new.enabled = false, &["enabled"]);
         own(|new| new.title = Some("Fx".to_owned()), &["title"]);
         own(|new| new.description = Some("Fx".to_owned()), &["description"]);
+        own(|new| new.oauth.scopes.push("a".to_owned()), &["oauth"]);
         own(|new| new.call_timeout *= 2, &["call_timeout"]);
         own(|new| new.connect_timeout *= 2, &["connect_timeout"]);
         own(|new| new.tools_refresh *= 2, &["tools_refresh"]);

@@ -378,6 +378,17 @@ fn server() -> Value {
             "env_file": { "type": "string", "minLength": 1, "description": "A file with further variables for `command`, one `NAME=VALUE` per line. `env` wins." },
             "url": { "type": "string", "minLength": 1, "description": "The http or https URL of the server." },
             "headers": { "$ref": "#/$defs/pairs", "description": "Headers for every request to `url`." },
+            "oauth": {
+                "type": "object",
+                "description": "How the gateway signs in to a server that asks for OAuth. Most servers need none of it: run `mcpproxy servers login NAME`.",
+                "additionalProperties": false,
+                "properties": {
+                    "client_id": { "type": "string", "minLength": 1, "description": "The id of a client that you registered at the provider, with the gateway's address and `/oauth/callback` as redirect URI. By default, the gateway registers itself." },
+                    "client_secret": { "type": "string", "minLength": 1, "description": "The secret of that client, best in `${env:NAME}` or `${file:PATH}`." },
+                    "scopes": { "type": "array", "maxItems": super::OAUTH_SCOPES_MAX, "items": { "type": "string", "pattern": "^[!#-\\[\\]-~]{1,200}$" }, "description": "The scopes to request. By default, those that the server names." },
+                    "grant": { "enum": words(keys::GRANTS), "default": "authorization_code", "description": "`authorization_code`: a user signs in. `client_credentials`: the gateway signs in as itself, with `client_id` and `client_secret`." }
+                }
+            },
             "enabled": { "type": "boolean", "default": true, "description": "Set to false to keep the settings without connecting." },
             "disabled": { "type": "boolean", "default": false, "description": "The opposite of `enabled`, which some clients use." },
             "title": { "type": "string", "description": "A name for people, shown in lists. A pasted name such as `My Files` is kept here." },

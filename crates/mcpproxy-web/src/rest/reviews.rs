@@ -159,7 +159,7 @@ async fn decide(
 }
 
 /// Proves that the user is there: a fresh code, or the page key beside the session cookie.
-async fn presence(
+pub(super) async fn presence(
     app: &AppState,
     signed: &SignedInUser,
     totp: Option<&str>,

@@ -56,6 +56,7 @@ fn status() -> ServerStatus {
         protocol: None,
         pid: None,
         restarts: 0,
+        is_signed_in: false,
         quarantined: 0,
         to_review: 0,
         hidden_tools: vec![],
