@@ -69,6 +69,6 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
-pub use sign_ins::{NewSignIn, SealedSignIn, SealingKey};
+pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

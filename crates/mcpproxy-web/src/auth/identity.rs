@@ -74,20 +74,8 @@ impl AppState {
             });
         }
         let mut found = None;
-        let settings = self.web.gateway.settings();
-        let (idle_ms, max_ms) = (settings.people.session.idle_ms(), settings.people.session.max_ms());
         for secret in cookie::read(headers) {
-            let session = self.web.store.find_session(secret, self.now_ms(), idle_ms, max_ms).await?;
-            let session = match session {
-                // The settings may have changed since the user signed in.
-                Some(session) if !may_stay(&settings.people, session.provider.as_ref()) => {
-                    self.web.store.close_session(secret).await?;
-                    let metadata = serde_json::json!({"user": session.user.name()});
-                    records::write(self, records::refused("session_ended", None, &metadata)).await;
-                    None
-                }
-                session => session,
-            };
+            let session = self.session_of(secret).await?;
             let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
             // Of two valid cookies, another program on this host set one, and we cannot tell which.
             if found.is_some() && signed.is_some() {
@@ -96,6 +84,22 @@ impl AppState {
             found = found.or(signed);
         }
         Ok(found.map_or(Identity::Anonymous, Identity::User))
+    }
+
+    /// Returns the session of a secret. Closes it if the settings no longer let its user in.
+    pub(crate) async fn session_of(&self, secret: &str) -> Result<Option<Session>, StoreError> {
+        let settings = self.web.gateway.settings();
+        let (idle_ms, max_ms) = (settings.people.session.idle_ms(), settings.people.session.max_ms());
+        let session = self.web.store.find_session(secret, self.now_ms(), idle_ms, max_ms).await?;
+        match session {
+            Some(session) if !may_stay(&settings.people, session.provider.as_ref()) => {
+                self.web.store.close_session(secret).await?;
+                let metadata = serde_json::json!({"user": session.user.name()});
+                records::write(self, records::refused("session_ended", None, &metadata)).await;
+                Ok(None)
+            }
+            session => Ok(session),
+        }
     }
 
     /// Records that an agent or the admin key tried to decide.
