@@ -12,11 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
 from clients import PYTHON_LEGACY, PYTHON_MODERN, Kind, call, play, step  # noqa: E402
-from gateway import Gateway  # noqa: E402
+from gateway import Gateway, until  # noqa: E402
 from schemas import filled, sample  # noqa: E402
+from user import Session, set_up_plainly  # noqa: E402
 
 SERVER = "suite"
 FOCAL_TOOL = "json_schema_2020_12_tool"
@@ -29,9 +32,52 @@ def main() -> int:
     modern = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25") >= "2026-07-28"
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     with tempfile.TemporaryDirectory() as home:
-        with Gateway(Path(home), {"mcpServers": {SERVER: {"url": url}}}) as gateway:
-            Agent(gateway, PYTHON_MODERN if modern else PYTHON_LEGACY).use(scenario, context)
+        server = {"url": url, **oauth_of(scenario, context)}
+        with Gateway(Path(home), {"mcpServers": {SERVER: server}}) as gateway:
+            agent = Agent(gateway, PYTHON_MODERN if modern else PYTHON_LEGACY)
+            if scenario.startswith("auth/"):
+                signed_in(gateway, agent)
+            else:
+                agent.use(scenario, context)
     return 0
+
+
+# -- OAuth ------------------------------------------------------------------------------------------------------
+
+USER = "anna"
+SETTLED = ("ready", "needs_sign_in", "waiting")
+
+
+def oauth_of(scenario: str, context: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a client that the suite has registered."""
+    if not scenario.startswith("auth/") or "client_id" not in context:
+        return {}
+    oauth = {key: context[key] for key in ("client_id", "client_secret") if key in context}
+    return {"oauth": {**oauth, **({"grant": "client_credentials"} if "client-credentials" in scenario else {})}}
+
+
+def signed_in(gateway: Gateway, agent: Agent) -> None:
+    """Uses every tool, as a user who signs in whenever the server asks for it. The suite judges each request."""
+    set_up_plainly(gateway, USER)
+    session = Session(gateway, USER)
+    for _ in range(4):
+        state = until(lambda: (now := gateway.servers()[SERVER]["state"]) in SETTLED and now, 20, "the server settles")
+        if state == "ready":
+            try:
+                return agent.use("auth", {})
+            except AssertionError as refused:
+                print(refused)
+        begun = session.post(f"/servers/{SERVER}/login", {"page_key": session.page_key})
+        print(begun.status_code, begun.text)
+        if begun.status_code != 200:
+            return None
+        # The suite's provider asks no one.
+        answer = httpx.get(begun.json()["url"], follow_redirects=True, timeout=30)
+        print(answer.status_code, str(answer.url).partition("?")[0])
+        if answer.status_code != 200:
+            return None
+        until(lambda: gateway.servers()[SERVER]["state"] in SETTLED, 20, "the server connects again")
+    return None
 
 
 class Agent:

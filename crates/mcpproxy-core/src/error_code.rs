@@ -152,6 +152,9 @@ error_codes! {
     UpstreamUnavailable "upstream_unavailable",
         "The server is not connected, or the connection was lost during the call.",
         "See the reason with `mcpproxy servers list`.";
+    SignInRequired "sign_in_required",
+        "The server asks for OAuth, and the gateway has no valid sign-in for it. The call was not processed.",
+        "A user signs in with `mcpproxy servers login NAME`, or on the page of the server.";
     UpstreamTimeout "upstream_timeout",
         "The server did not respond in time. It may have run the call.",
         "Check whether the call ran before you repeat it.";

@@ -5,6 +5,7 @@ mod counts;
 mod reviews;
 mod servers;
 mod settings;
+mod sign_ins;
 mod tool_changes;
 mod tools;
 mod verification;
@@ -18,7 +19,7 @@ use mcpproxy_core::lock::Lock;
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
 use mcpproxy_core::{Offered, ServerName, Untrusted};
-use mcpproxy_store::{Ledger, Store};
+use mcpproxy_store::{Ledger, SealingKey, Store};
 use tokio::sync::{broadcast, watch};
 
 use crate::agents::{ListKind, Session};
@@ -27,6 +28,7 @@ use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
 use crate::held::{self, HeldChanges};
 use crate::message::member;
+use crate::oauth::OAuth;
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
@@ -54,6 +56,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 pub struct Gateway {
     pub(crate) state: Arc<SharedState>,
     servers: Arc<Servers>,
+    oauth: Arc<OAuth>,
     base_url: Arc<str>,
     reload_error: Arc<Mutex<Option<String>>>,
     held: Arc<Mutex<Option<Arc<HeldChanges>>>>,
@@ -75,12 +78,14 @@ pub struct Options {
     pub demo_command: Vec<String>,
     /// With a lock file, exactly the definitions in it are accepted.
     pub lock: Option<Arc<Lock>>,
+    /// Encrypts the tokens of servers.
+    pub sealing_key: SealingKey,
 }
 
 impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock } = options;
+        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock, sealing_key } = options;
         adopt_orphans();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
@@ -91,12 +96,19 @@ impl Gateway {
             Approvals::new(store.clone(), ledger.clone(), &settings.approvals, link_base(&settings, &base_url));
         let snapshot = Snapshot::build(files.clone(), Default::default(), None);
         let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, Trust::new(lock)));
+        let oauth = OAuth::new(
+            state.store.clone(),
+            state.ledger.clone(),
+            sealing_key,
+            link_base(&settings, &base_url),
+            record::now_ms,
+        );
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
-        let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into());
+        let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into(), Arc::clone(&oauth));
         let (base_url, reload_error, held) = (base_url.into(), Arc::default(), Arc::default());
         let verification = Arc::default();
-        let gateway = Self { state, servers, base_url, reload_error, held, replays, verification };
+        let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
@@ -140,6 +152,7 @@ impl Gateway {
         let two_key = settings.intent.two_key;
         self.state.usages.resize(settings.limits.memory_bytes);
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
+        self.oauth.set_base_url(link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));
         if old.trust != settings.trust {
             self.servers.judge_all();
@@ -279,7 +292,8 @@ impl Gateway {
             | StateName::Ready
             | StateName::Waiting
             | StateName::Disabled
-            | StateName::Misconfigured => status,
+            | StateName::Misconfigured
+            | StateName::NeedsSignIn => status,
         };
         statuses.into_iter().map(shown).map(counted).collect()
     }

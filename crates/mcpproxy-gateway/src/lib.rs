@@ -16,6 +16,7 @@
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
+//! | `oauth` | signs the gateway in to servers that ask for it, and keeps their tokens valid |
 //! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
 //! | `fair_pool` | shares slots and memory fairly between agents |
 //! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
@@ -36,6 +37,7 @@ mod held;
 mod in_progress;
 mod kept_answers;
 mod message;
+mod oauth;
 mod offload;
 mod own_file;
 mod pace;
@@ -67,6 +69,9 @@ pub use gateway::{
 };
 pub use headers::header_value;
 pub use held::HeldChanges;
+pub use oauth::{
+    SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState, StartedFrom,
+};
 pub use offload::aside;
 pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
 pub use replay::{Period, replay, rules};

@@ -29,6 +29,8 @@ pub struct ServerStatus {
     pub protocol: Option<String>,
     pub pid: Option<u32>,
     pub restarts: u64,
+    /// True if the gateway holds a token of an OAuth sign-in.
+    pub is_signed_in: bool,
     /// Definitions that agents do not see, because nobody has accepted them.
     pub quarantined: usize,
     /// Quarantined definitions that wait for a user. Rejected ones do not.
@@ -61,10 +63,13 @@ pub enum StateName {
     Disabled,
     /// Not connected, because its settings have mistakes.
     Misconfigured,
+    /// It asks for OAuth, and a user has to sign in.
+    NeedsSignIn,
 }
 
 impl StateName {
-    pub const ALL: [Self; 5] = [Self::Connecting, Self::Ready, Self::Waiting, Self::Disabled, Self::Misconfigured];
+    pub const ALL: [Self; 6] =
+        [Self::Connecting, Self::Ready, Self::Waiting, Self::Disabled, Self::Misconfigured, Self::NeedsSignIn];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,6 +78,7 @@ impl StateName {
             Self::Waiting => "waiting",
             Self::Disabled => "disabled",
             Self::Misconfigured => "misconfigured",
+            Self::NeedsSignIn => "needs_sign_in",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod allowance;
+mod authorized;
 mod client;
 mod connect;
 mod connection;

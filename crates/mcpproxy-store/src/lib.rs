@@ -1,5 +1,5 @@
 //! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, and
-//! pins of definitions.
+//! pins of definitions, and sign-ins at servers.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +7,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  operator_files, pins ──▶ store
+//!  operator_files, pins, sign_ins ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -25,13 +25,18 @@ mod operator_files;
 mod pins;
 mod record;
 mod sha256;
+mod sign_ins;
 mod sql;
 mod store;
 mod text;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
+pub use accounts::invitation::{Invitation, OperatorInvitation, Reset};
+pub use accounts::operator_action::OperatorAction;
+pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};
+pub use accounts::sign_in::{InvitationDigest, NewSignIn, SessionDigest, TakenSignIn};
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
@@ -64,5 +69,6 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

@@ -84,6 +84,9 @@ problems! {
     WRONG_LOGIN = UNAUTHORIZED "wrong_login" challenge "Session"
         "the name or the password is wrong"
         hint "try again; five failures within a minute block further attempts for up to a minute";
+    PASSWORD_OFF = FORBIDDEN "password_off"
+        "this gateway does not accept passwords (`people.password`)"
+        hint "sign in with the identity provider on the page /ui/login";
     AGENT_NOT_ALLOWED = FORBIDDEN "agent_not_allowed"
         "agent tokens cannot use the admin API"
         hint "agent tokens work on /mcp; here, send the key from `admin.key` as `X-API-Key` and no `Authorization` header";
@@ -146,6 +149,15 @@ problems! {
     SERVER_MISCONFIGURED = CONFLICT "server_misconfigured"
         "the server cannot start, because its settings have a mistake"
         hint "correct the mistake that `mcpproxy config check` shows; the gateway then starts the server by itself";
+    SIGN_IN_NOT_FOUND = NOT_FOUND "sign_in_not_found"
+        "no sign-in has begun at this server"
+        hint "begin one with POST /api/v1/servers/NAME/login, or with `mcpproxy servers login NAME`";
+    SIGN_IN_NOT_POSSIBLE = CONFLICT "sign_in_not_possible"
+        "this server asks for no sign-in"
+        hint "`mcpproxy servers list` shows the servers that need one";
+    SIGN_IN_FAILED = CONFLICT "sign_in_failed"
+        "the sign-in could not begin"
+        hint "check the address of the server, and whether its identity provider can be reached from here";
     TOOL_NOT_FOUND = NOT_FOUND "tool_not_found"
         "no such tool"
         hint "GET /api/v1/tools lists all tools";

@@ -16,6 +16,7 @@ pub(crate) mod parameters;
 mod policy;
 mod reviews;
 mod servers;
+mod sign_ins;
 mod standing_approvals;
 mod status;
 mod tokens;
@@ -41,6 +42,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
         tokens::ENDPOINTS,
         servers::ENDPOINTS,
         reviews::ENDPOINTS,
+        sign_ins::ENDPOINTS,
         contracts::ENDPOINTS,
         policy::ENDPOINTS,
         config::ENDPOINTS,

@@ -18,6 +18,7 @@ mod overview_pages;
 mod people;
 mod plain;
 mod presence;
+mod recovery;
 mod reviews;
 mod server_pages;
 mod settings_pages;
@@ -34,8 +35,8 @@ use mcpproxy_core::settings::{ApprovalSettings, Retention, Settings};
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_gateway::{Confirmed, Gateway, Options, ReloadRequest, Reloaded, Reloader};
 use mcpproxy_store::{
-    Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SigningKey, Status,
-    Store, WaitFor,
+    Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SealingKey, SigningKey,
+    Status, Store, WaitFor,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -106,6 +107,7 @@ impl Fixture {
             base_url: "http://localhost:8080".to_owned(),
             demo_command: Vec::new(),
             lock: None,
+            sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
         });
         let (reloader, mut requests) = Reloader::channel();
         tokio::spawn(async move {

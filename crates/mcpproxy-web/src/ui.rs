@@ -8,10 +8,13 @@ pub(crate) mod events;
 mod form;
 mod frame;
 mod grants;
+mod oauth;
 mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod posted;
+mod provider;
+mod recovery;
 mod servers;
 mod settings;
 mod sign_in;
@@ -46,11 +49,14 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         agents::PAGES,
         settings::PAGES,
         sign_in::PAGES,
+        provider::PAGES,
+        recovery::PAGES,
         account::PAGES,
         users::PAGES,
         approvals::PAGES,
         grants::PAGES,
         events::PAGES,
+        oauth::PAGES,
     ];
     files.into_iter().flatten()
 }
@@ -160,7 +166,7 @@ fn login_path(next: &str) -> String {
 }
 
 fn signed_out(looked_from: &str) -> Response {
-    let text = "Nothing was changed. Sessions end after 15 minutes without activity.";
+    let text = "Nothing was changed. Sessions end after some time without activity: 15 minutes, unless the settings say otherwise.";
     notice(StatusCode::UNAUTHORIZED, "You are signed out", text, (&login_path(looked_from), "Sign in"))
 }
 

@@ -24,6 +24,7 @@ mod replay;
 mod review;
 mod search;
 mod server;
+mod sign_in;
 mod summary;
 mod token;
 
@@ -54,6 +55,7 @@ pub use replay::{Replayed, ReplayedWith};
 pub(crate) use review::{AnnounceServer, DecideReview, Definitions, LockFile, Review, ReviewResults};
 pub(crate) use search::FoundTools;
 pub(crate) use server::Server;
+pub(crate) use sign_in::{BeginSignIn, SignInProgress, SignInStarted, SignedOut};
 pub use summary::Summary;
 pub(crate) use token::{ChangeToken, TokenScope};
 
@@ -156,6 +158,7 @@ pub(crate) struct ServerCounts {
     pub(crate) failed: usize,
     pub(crate) disabled: usize,
     pub(crate) misconfigured: usize,
+    pub(crate) needs_sign_in: usize,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -275,7 +278,8 @@ fn log_states() -> Object {
 
 fn server_states() -> Object {
     words(
-        "`waiting`: it failed, and the gateway tries again. `misconfigured`: its settings have a mistake.",
+        "`waiting`: it failed, and the gateway tries again. `misconfigured`: its settings have a mistake. `needs_sign_in`: \
+         it asks for OAuth, and a user has to sign in.",
         StateName::ALL.map(StateName::as_str),
     )
 }

@@ -7,6 +7,7 @@
 //! | `admin.key` | opens the REST API for the commands of this machine |
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
+//! | `sealing.key` | encrypts the tokens with which the gateway signs in to servers |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
 //! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside; `….2` and so on of later ones |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
@@ -28,7 +29,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::SigningKey;
+use mcpproxy_store::{SealingKey, SigningKey};
 
 use self::secret::{random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
@@ -39,6 +40,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const ADMIN_KEY: &str = "admin.key";
 const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
+const SEALING_KEY: &str = "sealing.key";
 const DATABASE: &str = "mcpproxy.db";
 
 /// The names under which the key and the checkpoint of a damaged log are set aside: the first pair that is free. A key
@@ -55,7 +57,7 @@ const SET_ASIDE: [(&str, &str); 9] = [
     ("signing.key.old.9", "checkpoint.old.9.txt"),
 ];
 
-const KEYS: [&str; 3] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY];
+const KEYS: [&str; 4] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, SEALING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
@@ -222,6 +224,27 @@ impl Home {
             }
         }
         Ok(SetAside { checkpoint, names })
+    }
+
+    /// Returns the key that encrypts the tokens of servers. Creates it if it does not exist.
+    pub(crate) fn sealing_key_or_new(&self) -> anyhow::Result<SealingKey> {
+        let path = self.folder.join(SEALING_KEY);
+        let text = match read_secret(&path)? {
+            Some(text) => text,
+            None => {
+                let text = random_key()?;
+                write_secret(&path, &text)?;
+                text
+            }
+        };
+        let key = SealingKey::from_hex(&text).ok_or_else(|| {
+            Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
+                .hint(
+                    "restore the file from a backup; without one, move it away, start the gateway, and sign in to your \
+                     servers again with `mcpproxy servers login NAME`",
+                )
+        })?;
+        Ok(key)
     }
 
     /// Creates the key that signs the activity log.

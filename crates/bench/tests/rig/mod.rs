@@ -19,7 +19,7 @@ use mcpproxy_core::settings::{Retention, ServerSettings, Settings, TransportSett
 use mcpproxy_core::{Scope, ServerName, Variant, mask};
 use mcpproxy_gateway::{Gateway, Options, Reloader};
 use mcpproxy_store::{
-    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, WaitFor,
+    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SealingKey, SigningKey, Status, Store, WaitFor,
 };
 use mcpproxy_web::{AdminKey, App, Facts, Guard, Web};
 use tempfile::TempDir;
@@ -72,6 +72,7 @@ impl Rig {
             base_url: base_url.clone(),
             demo_command: Vec::new(),
             lock: None,
+            sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
         });
         tokio::time::timeout(PATIENCE, gateway.ready()).await.expect("the servers did not connect");
         let facts = Facts {

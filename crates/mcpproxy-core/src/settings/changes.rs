@@ -57,6 +57,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         trust,
         activity,
         approvals,
+        people,
         listen,
         shutdown_grace,
         direct_mode,
@@ -88,6 +89,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
     let sections = [
         ("activity", old.activity != *activity),
         ("approvals", old.approvals != *approvals),
+        ("people", old.people != *people),
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
@@ -111,6 +113,7 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         title,
         description,
         transport,
+        oauth,
         call_timeout,
         connect_timeout,
         tools_refresh,
@@ -126,6 +129,7 @@ pub fn changed_server_keys(old: &ServerSettings, new: &ServerSettings) -> Vec<&'
         ("enabled", old.enabled != *enabled),
         ("title", old.title != *title),
         ("description", old.description != *description),
+        ("oauth", old.oauth != *oauth),
         ("call_timeout", old.call_timeout != *call_timeout),
         ("connect_timeout", old.connect_timeout != *connect_timeout),
         ("tools_refresh", old.tools_refresh != *tools_refresh),
@@ -222,6 +226,7 @@ mod tests {
             "activity",
         );
         check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
+        check(|new| new.people.password = false, "people");
         check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");
@@ -262,6 +267,7 @@ mod tests {
         own(|new| new.enabled = false, &["enabled"]);
         own(|new| new.title = Some("Fx".to_owned()), &["title"]);
         own(|new| new.description = Some("Fx".to_owned()), &["description"]);
+        own(|new| new.oauth.scopes.push("a".to_owned()), &["oauth"]);
         own(|new| new.call_timeout *= 2, &["call_timeout"]);
         own(|new| new.connect_timeout *= 2, &["connect_timeout"]);
         own(|new| new.tools_refresh *= 2, &["tools_refresh"]);

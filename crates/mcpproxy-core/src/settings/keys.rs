@@ -1,6 +1,6 @@
 //! All keys and words of the settings file.
 
-use super::{Channel, Durability, TwoKey, Unannotated, Unclassified, Weakening};
+use super::{Channel, Durability, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::file::Keys;
 use crate::trust::{OnChange, Welcome};
 
@@ -15,6 +15,7 @@ pub(super) const TOP: Keys = Keys {
         "trust",
         "activity",
         "approvals",
+        "people",
         "listen",
         "shutdown_grace",
         "direct_mode",
@@ -45,6 +46,7 @@ pub(super) const SERVER: Keys = Keys {
         "env_file",
         "url",
         "headers",
+        "oauth",
         "enabled",
         "disabled",
         "title",
@@ -59,6 +61,14 @@ pub(super) const SERVER: Keys = Keys {
         "first_sight",
     ],
     advice: &[("_comment", COMMENTS), ("//", COMMENTS)],
+};
+
+pub(super) const OAUTH: Keys = Keys {
+    known: &["client_id", "client_secret", "scopes", "grant"],
+    advice: &[
+        ("redirect_uri", "the gateway uses its own address with `/oauth/callback`; register that at the provider"),
+        ("_comment", COMMENTS),
+    ],
 };
 
 pub(super) const INTENT: Keys =
@@ -94,12 +104,26 @@ pub(super) const NOTIFY: Keys = Keys { known: &["webhook", "command", "bell"], a
 
 pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_comment", COMMENTS)] };
 
+pub(super) const PEOPLE: Keys = Keys {
+    known: &["password", "oidc", "session"],
+    advice: &[("passwords", "did you mean `password`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const OIDC: Keys = Keys {
+    known: &["issuer", "client_id", "client_secret", "scopes", "allowed", "admins", "groups_claim", "name", "acr"],
+    advice: &[("allow", "did you mean `allowed`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const SELECTORS: Keys = Keys { known: &["emails", "domains", "groups"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const SESSION: Keys = Keys { known: &["idle", "max"], advice: &[("_comment", COMMENTS)] };
+
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const LIMITS: Keys = Keys { known: &["memory", "disk"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
-pub(super) const HTTP_ONLY: &[&str] = &["url", "headers"];
+pub(super) const HTTP_ONLY: &[&str] = &["url", "headers", "oauth"];
 
 const OWN_RULES: &str = "contracts and policies decide which calls need an approval; remove it";
 const COMMENTS: &str = "write comments as `// …`";
@@ -149,6 +173,9 @@ pub(super) const FIRST_SIGHT: &[(&str, Welcome)] = &[("review", Welcome::Review)
 
 pub(super) const CHANGES: &[(&str, OnChange)] =
     &[("review", OnChange::Review), ("warn", OnChange::Warn), ("accept", OnChange::Accept)];
+
+pub(super) const GRANTS: &[(&str, OAuthGrant)] =
+    &[("authorization_code", OAuthGrant::AuthorizationCode), ("client_credentials", OAuthGrant::ClientCredentials)];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
 

@@ -8,7 +8,7 @@ use super::keys::{self, Kind};
 use super::read::Reader;
 use super::reference::Unresolved;
 use super::{
-    SERVERS_MAX, Secret, ServerIdentity, ServerSettings, TransportSettings, address, amount, foreign, suggest,
+    SERVERS_MAX, Secret, ServerIdentity, ServerSettings, TransportSettings, address, amount, foreign, oauth, suggest,
     tool_filter,
 };
 use crate::ServerName;
@@ -121,6 +121,7 @@ fn read_fields(
             .unwrap_or(ServerSettings::MAX_CONCURRENT_CALLS),
         result_limit_bytes: read_result_limit(reader, fields).unwrap_or(ServerSettings::RESULT_LIMIT_BYTES),
         env_passthrough: reader.parsed_list(fields, "env_passthrough", parse_passthrough),
+        oauth: oauth::read(reader, fields).unwrap_or_default(),
         tools: tool_filter::read(reader, fields),
         first_sight: reader.choice_of(fields, "first_sight", keys::FIRST_SIGHT),
         identity: ServerIdentity::read(name, kind, fields),

@@ -18,6 +18,7 @@ use super::tool_changes::ToolChanges;
 use crate::agents::ListKind;
 use crate::events::GatewayEvent;
 use crate::message::member;
+use crate::oauth::{OAuth, Tokens};
 use crate::record;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
@@ -39,6 +40,7 @@ pub(super) struct Servers {
     state: Arc<SharedState>,
     logs: PathBuf,
     demo: Arc<[String]>,
+    oauth: Arc<OAuth>,
     running: Mutex<BTreeMap<ServerName, Supervised>>,
     /// Servers that left the settings and still finish open calls. Each reload drops those whose task has ended.
     leaving: Mutex<Vec<Supervised>>,
@@ -63,10 +65,11 @@ impl Servers {
         tools: ToolLists,
         logs: PathBuf,
         demo: Arc<[String]>,
+        oauth: Arc<OAuth>,
     ) -> Arc<Self> {
         let (changes, changed) = mpsc::unbounded_channel();
         let (running, leaving) = (Mutex::default(), Mutex::default());
-        let servers = Arc::new(Self { state, logs, demo, running, leaving, files: Mutex::new(files), changes });
+        let servers = Arc::new(Self { state, logs, demo, oauth, running, leaving, files: Mutex::new(files), changes });
         tokio::spawn(take_changes(Arc::clone(&servers), ToolChanges::new(tools), changed));
         servers
     }
@@ -78,7 +81,8 @@ impl Servers {
         let old = self.find(&name).filter(|old| old.identity() == settings.identity.key());
         let origin = old.map_or(origin, |old| old.origin);
         let is_started = settings.enabled && settings.transport.mistakes().is_none();
-        let server = Arc::new(Server::new(settings, &self.logs, origin));
+        let tokens = Tokens::of(&self.oauth, &settings);
+        let server = Arc::new(Server::new(settings, &self.logs, origin, tokens));
         let task = is_started.then(|| {
             let watch = Arc::new(self.watcher());
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))
@@ -333,7 +337,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use mcpproxy_core::settings::{Retention, Settings, TransportSettings};
-    use mcpproxy_store::{Ledger, LedgerOptions, Location, SigningKey, Store};
+    use mcpproxy_store::{Ledger, LedgerOptions, Location, SealingKey, SigningKey, Store};
 
     use super::*;
     use crate::{Gateway, Options};
@@ -404,6 +408,7 @@ mod tests {
             base_url: String::new(),
             demo_command: Vec::new(),
             lock: None,
+            sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
         })
     }
 }

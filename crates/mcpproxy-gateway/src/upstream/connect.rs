@@ -15,6 +15,7 @@ use super::log::ServerLog;
 use super::notices::Notices;
 use super::stdio::{self, Process, Program};
 use crate::message::{self, member};
+use crate::oauth::Tokens;
 use crate::protocol::{Era, IMPLEMENTATION, LEGACY_VERSION, MODERN_VERSION};
 
 /// Time for a server to answer `server/discover`, which it may not know.
@@ -39,7 +40,11 @@ pub(crate) async fn reach(
     settings: &ServerSettings,
     demo: &[String],
     log: Arc<ServerLog>,
+    tokens: Option<&Arc<Tokens>>,
 ) -> Result<Reached, UpstreamError> {
+    if let Some(tokens) = tokens {
+        tokens.connect().await;
+    }
     let limit = settings.result_limit_bytes;
     let notices = Notices::new();
     let notify = Arc::clone(&notices);
@@ -58,9 +63,11 @@ pub(crate) async fn reach(
         }
         // The gateway starts no task for such a server.
         TransportSettings::Misconfigured { .. } => return Err(UpstreamError::Closed),
-        TransportSettings::Http { url, headers } => (Link::Http(HttpLink::new(url, headers, limit, notify)?), None),
+        TransportSettings::Http { url, headers } => {
+            (Link::Http(HttpLink::new(url, headers, tokens.cloned(), limit, notify)?), None)
+        }
         TransportSettings::Sse { url, headers } => {
-            (Link::Duplex(super::http_sse::open(url, headers, limit, notify).await?), None)
+            (Link::Duplex(super::http_sse::open(url, headers, tokens.cloned(), limit, notify).await?), None)
         }
     };
     // Ends the link if the handshake fails or takes too long. Otherwise an event stream would be read for as long as
@@ -92,12 +99,16 @@ pub(crate) async fn reach(
 }
 
 /// Opens a second connection, with a handshake, to an HTTP server that supports both eras. Agents with sessions use it.
-pub(crate) async fn reach_legacy(settings: &ServerSettings) -> Result<Connection, UpstreamError> {
+pub(crate) async fn reach_legacy(
+    settings: &ServerSettings,
+    tokens: Option<&Arc<Tokens>>,
+) -> Result<Connection, UpstreamError> {
     match &settings.transport {
         TransportSettings::Http { url, headers } => {
             // The first connection already reports list changes.
             let unheard = Notices::new();
-            initialize(Link::Http(HttpLink::new(url, headers, settings.result_limit_bytes, unheard)?)).await
+            let limit = settings.result_limit_bytes;
+            initialize(Link::Http(HttpLink::new(url, headers, tokens.cloned(), limit, unheard)?)).await
         }
         TransportSettings::Stdio { .. }
         | TransportSettings::Sse { .. }
@@ -152,7 +163,12 @@ async fn discover(link: Link) -> Result<Option<Connection>, UpstreamError> {
             let version = MODERN_VERSION.to_owned();
             Ok(Some(Connection { link, era: Era::Modern, version, capabilities, instructions }))
         }
-        Err(error @ (UpstreamError::Exited(_) | UpstreamError::Closed | UpstreamError::Unsent)) => Err(error),
+        Err(
+            error @ (UpstreamError::Exited(_)
+            | UpstreamError::Closed
+            | UpstreamError::Unsent
+            | UpstreamError::SignIn(_)),
+        ) => Err(error),
         Ok(_) | Err(_) => Ok(None),
     }
 }

@@ -6,6 +6,7 @@ use mcpproxy_core::ErrorCode;
 
 use super::allowance::Excess;
 use crate::event_stream::EventError;
+use crate::oauth::SignInRequired;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum UpstreamError {
@@ -36,6 +37,9 @@ pub(crate) enum UpstreamError {
     /// The settings of the server have a mistake, which is named here for the operator.
     #[error("{0}")]
     Misconfigured(String),
+    /// The server asks for OAuth, and the gateway has no valid sign-in. The server did not process the request.
+    #[error("{0}")]
+    SignIn(Box<SignInRequired>),
     #[error("the server is already running {0} calls, which is its limit")]
     Busy(usize),
     /// Answers that agents have not read used all memory until the call timed out. Nothing was sent.
@@ -58,6 +62,7 @@ impl UpstreamError {
             Self::Protocol(_) => ErrorCode::UpstreamProtocolError,
             Self::Cancelled => ErrorCode::Cancelled,
             Self::Busy(_) => ErrorCode::UpstreamBusy,
+            Self::SignIn(_) => ErrorCode::SignInRequired,
             Self::NoMemory => ErrorCode::AgentLimit,
             Self::Spawn { .. }
             | Self::Exited(_)
@@ -81,6 +86,7 @@ impl UpstreamError {
         match self {
             Self::Timeout(_) | Self::TooLarge(_) | Self::Cancelled | Self::Excess(_) => self.to_string(),
             Self::Busy(_) => format!("{self}. Try again later"),
+            Self::SignIn(required) => required.for_agent(),
             Self::NoMemory => format!("{self}. Read them, then try again"),
             Self::Protocol(_) => "the server violated the MCP protocol".to_owned(),
             // No "try again" here: the server may have run the call.
@@ -119,6 +125,7 @@ impl UpstreamError {
             | Self::Refused(_)
             | Self::Unavailable(_)
             | Self::Misconfigured(_)
+            | Self::SignIn(_)
             | Self::Busy(_)
             | Self::NoMemory => false,
         }

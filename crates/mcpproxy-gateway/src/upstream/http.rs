@@ -31,6 +31,7 @@ use url::Url;
 
 use super::Notice;
 use super::allowance::{Allowance, CANCELLATIONS_MAX, Excess};
+use super::authorized::{self, Outgoing};
 use super::client::{Answer, Client};
 use super::duplex::{ask_agent, say_log, say_progress};
 use super::error::UpstreamError;
@@ -40,6 +41,7 @@ use crate::agents::AgentChannel;
 use crate::event_stream::{EventError, EventReader};
 use crate::headers;
 use crate::message::{self, Message, Reply, RpcError};
+use crate::oauth::{SignInNeed, SignInRequired, Tokens};
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -54,6 +56,8 @@ pub(crate) struct HttpLink {
     client: Arc<Client>,
     url: Url,
     operator_headers: HeaderMap,
+    /// The access token, if the server may ask for OAuth.
+    tokens: Option<Arc<Tokens>>,
     session: OnceLock<HeaderValue>,
     /// The revision agreed on in an `initialize` handshake.
     version: OnceLock<HeaderValue>,
@@ -67,6 +71,8 @@ pub(crate) struct HttpLink {
     cancellations: Arc<Semaphore>,
     /// The limit that the server exceeded, if that ended the link.
     excess: OnceLock<Excess>,
+    /// Set if the link ended because a user has to sign in.
+    sign_in: OnceLock<Box<SignInRequired>>,
     pub(crate) ended: CancellationToken,
 }
 
@@ -76,6 +82,7 @@ impl HttpLink {
     pub(crate) fn new(
         url: &str,
         operator_headers: &[(String, Secret)],
+        tokens: Option<Arc<Tokens>>,
         limit: usize,
         notices: Arc<Notices>,
     ) -> Result<Arc<Self>, UpstreamError> {
@@ -85,6 +92,7 @@ impl HttpLink {
             client: Client::new(&url)?,
             url,
             operator_headers: header_map(operator_headers)?,
+            tokens,
             session: OnceLock::new(),
             version: OnceLock::new(),
             next_id: AtomicU64::new(1),
@@ -95,6 +103,7 @@ impl HttpLink {
             allowance: Allowance::new(Instant::now()),
             cancellations: Arc::new(Semaphore::new(CANCELLATIONS_MAX)),
             excess: OnceLock::new(),
+            sign_in: OnceLock::new(),
             ended: CancellationToken::new(),
         }))
     }
@@ -106,7 +115,11 @@ impl HttpLink {
 
     /// Returns why the link has ended.
     pub(crate) fn end_reason(&self) -> UpstreamError {
-        self.excess.get().map_or(UpstreamError::Closed, |excess| UpstreamError::Excess(*excess))
+        match (self.sign_in.get(), self.excess.get()) {
+            (Some(required), _) => UpstreamError::SignIn(required.clone()),
+            (None, Some(excess)) => UpstreamError::Excess(*excess),
+            (None, None) => UpstreamError::Closed,
+        }
     }
 
     /// Ends the link, because the server exceeded a limit.
@@ -191,10 +204,27 @@ impl HttpLink {
         map.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         map.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         map.extend(headers);
-        let sent = self.client.send(Method::POST, &self.url, map, text.into()).await;
+        let sent = self.authorized(Method::POST, map, text.into()).await;
         if let Err(UpstreamError::Unreachable(_)) = &sent {
             // The server is gone. The supervisor should know at once.
             self.ended.cancel();
+        }
+        sent
+    }
+
+    /// Sends a request with the access token, if there is one. Ends the link if only a user can help.
+    async fn authorized(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Answer, UpstreamError> {
+        let outgoing = Outgoing { method, url: &self.url, headers, body };
+        let sent = authorized::send(&self.client, self.tokens.as_ref(), outgoing).await;
+        if let Err(UpstreamError::SignIn(required)) = &sent {
+            match &required.need {
+                SignInNeed::Missing | SignInNeed::Rejected(_) | SignInNeed::OtherKey => {
+                    self.sign_in.get_or_init(|| required.clone());
+                    self.ended.cancel();
+                }
+                // Other calls may succeed.
+                SignInNeed::MoreScopes(_) | SignInNeed::Unrenewed(_) => {}
+            }
         }
         sent
     }
@@ -303,7 +333,7 @@ impl HttpLink {
         if let Some(value) = last_event.and_then(|id| HeaderValue::from_str(id).ok()) {
             map.insert(headers::LAST_EVENT, value);
         }
-        let response = self.client.send(Method::GET, &self.url, map, Bytes::new()).await?;
+        let response = self.authorized(Method::GET, map, Bytes::new()).await?;
         let is_stream = response.status.is_success() && response.content_type() == Some(EVENT_STREAM);
         if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
     }
@@ -348,7 +378,11 @@ impl HttpLink {
     pub(crate) async fn close(&self) {
         self.ended.cancel();
         if self.session.get().is_some() {
-            let ending = self.client.send(Method::DELETE, &self.url, self.own_headers(), Bytes::new());
+            let mut headers = self.own_headers();
+            if let Some(token) = self.tokens.as_ref().and_then(|tokens| tokens.token()) {
+                headers.insert(header::AUTHORIZATION, token);
+            }
+            let ending = self.client.send(Method::DELETE, &self.url, headers, Bytes::new());
             let _lost = tokio::time::timeout(RESUME_WAIT, ending).await;
         }
     }

@@ -9,6 +9,7 @@ use mcpproxy_core::settings::Secret;
 use url::Url;
 
 use super::allowance::Excess;
+use super::authorized::{self, Outgoing};
 use super::client::Client;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
@@ -16,12 +17,14 @@ use super::http::{header_map, status_error};
 use super::notices::Notices;
 use crate::event_stream::{EventError, EventReader};
 use crate::message;
+use crate::oauth::Tokens;
 
 /// Posts messages to the endpoint that the server named.
 pub(crate) struct Poster {
     client: Arc<Client>,
     url: Url,
     headers: HeaderMap,
+    tokens: Option<Arc<Tokens>>,
     limit: usize,
 }
 
@@ -29,7 +32,8 @@ impl Poster {
     pub(crate) async fn post(&self, text: String) -> Result<(), UpstreamError> {
         let mut headers = self.headers.clone();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let answer = self.client.send(Method::POST, &self.url, headers, text.into()).await?;
+        let outgoing = Outgoing { method: Method::POST, url: &self.url, headers, body: text.into() };
+        let answer = authorized::send(&self.client, self.tokens.as_ref(), outgoing).await?;
         let status = answer.status;
         answer.body(self.limit).await?;
         match status {
@@ -45,6 +49,7 @@ impl Poster {
 pub(crate) async fn open(
     url: &str,
     headers: &[(String, Secret)],
+    tokens: Option<Arc<Tokens>>,
     limit: usize,
     notices: Arc<Notices>,
 ) -> Result<Arc<Duplex>, UpstreamError> {
@@ -53,7 +58,8 @@ pub(crate) async fn open(
     let client = Client::new(&url)?;
     let mut asking = headers.clone();
     asking.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let answer = client.send(Method::GET, &url, asking, Bytes::new()).await?;
+    let outgoing = Outgoing { method: Method::GET, url: &url, headers: asking, body: Bytes::new() };
+    let answer = authorized::send(&client, tokens.as_ref(), outgoing).await?;
     if !answer.status.is_success() {
         return Err(status_error(answer.status));
     }
@@ -70,7 +76,7 @@ pub(crate) async fn open(
     if post_url.origin() != url.origin() {
         return Err(UpstreamError::Protocol("the `endpoint` event names another host".to_owned()));
     }
-    let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers, limit }), notices);
+    let line = Duplex::new(Outlet::Post(Poster { client, url: post_url, headers, tokens, limit }), notices);
     let reading = Arc::clone(&line);
     tokio::spawn(async move {
         let read = async {

@@ -21,6 +21,7 @@ use super::log::ServerLog;
 use super::offers::Offers;
 use crate::agents::AgentKey;
 use crate::fair_pool::FairPool;
+use crate::oauth::{SignInNeed, SignInRequired, Tokens};
 use crate::pace::Pace;
 use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
@@ -50,6 +51,8 @@ pub(crate) struct Server {
     /// True while a later judgement is planned.
     is_planned: AtomicBool,
     pub(crate) origin: Origin,
+    /// The access token, for a server that may ask for OAuth.
+    pub(crate) tokens: Option<Arc<Tokens>>,
     restarts: AtomicU64,
     was_tried: AtomicBool,
     /// Notified when a connection is established.
@@ -70,6 +73,8 @@ struct State {
     reason: Option<String>,
     hint: Option<String>,
     pid: Option<u32>,
+    /// Set while the state is `NeedsSignIn`.
+    sign_in: Option<Box<SignInRequired>>,
 }
 
 /// The second connection to a server that supports both eras. It is opened when first needed.
@@ -81,7 +86,7 @@ enum Twin {
 }
 
 impl Server {
-    pub(crate) fn new(settings: ServerSettings, logs: &Path, origin: Origin) -> Self {
+    pub(crate) fn new(settings: ServerSettings, logs: &Path, origin: Origin, tokens: Option<Arc<Tokens>>) -> Self {
         let reason = settings.transport.mistakes().map(described);
         let name = match (settings.enabled, &reason) {
             (false, _) => StateName::Disabled,
@@ -91,7 +96,7 @@ impl Server {
         Self {
             log: Arc::new(ServerLog::new(logs, &settings.name)),
             slots: FairPool::new(settings.max_concurrent_calls, share_of(settings.max_concurrent_calls)),
-            state: Mutex::new(State { name, reason, hint: None, pid: None }),
+            state: Mutex::new(State { name, reason, hint: None, pid: None, sign_in: None }),
             connection: ArcSwapOption::empty(),
             twin: tokio::sync::Mutex::new(Twin::Unopened),
             offers: ArcSwap::default(),
@@ -101,6 +106,7 @@ impl Server {
             is_judged: AtomicBool::new(false),
             is_planned: AtomicBool::new(false),
             origin,
+            tokens,
             restarts: AtomicU64::new(0),
             was_tried: AtomicBool::new(!settings.enabled || settings.transport.mistakes().is_some()),
             connected: Notify::new(),
@@ -197,6 +203,11 @@ impl Server {
         let admission = self.admission.load();
         let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self.wanted_scopes();
+        let (reason, hint) = match &wanted {
+            Some(required) => (Some(required.to_string()), Some(required.hint())),
+            None => (state.reason.clone(), state.hint.clone()),
+        };
         ServerStatus {
             name: self.settings.name.clone(),
             title: self.settings.title.clone(),
@@ -204,14 +215,17 @@ impl Server {
             state: match state.name {
                 // Its tools are read, and not judged yet.
                 StateName::Ready if !self.is_judged.load(Ordering::Acquire) => StateName::Connecting,
+                // Calls that the sign-in allows still run.
+                StateName::Ready if wanted.is_some() => StateName::NeedsSignIn,
                 name @ (StateName::Connecting
                 | StateName::Ready
                 | StateName::Waiting
                 | StateName::Disabled
-                | StateName::Misconfigured) => name,
+                | StateName::Misconfigured
+                | StateName::NeedsSignIn) => name,
             },
-            reason: state.reason.clone(),
-            hint: state.hint.clone(),
+            reason,
+            hint,
             tools: offers.tools.len(),
             // These follow from contracts and settings, which a server does not know.
             destructive_tools: 0,
@@ -222,11 +236,19 @@ impl Server {
             protocol: self.connection.load().as_ref().map(|connection| connection.version.clone()),
             pid: state.pid,
             restarts: self.restarts.load(Ordering::Relaxed),
+            is_signed_in: self.tokens.as_ref().is_some_and(|tokens| tokens.token().is_some()),
             quarantined: admission.held.len(),
             to_review: admission.waiting(),
             hidden_tools: offers.hidden.clone(),
             unchecked_tools: offers.unchecked(),
         }
+    }
+
+    /// Returns the scopes that a connected server asked for and its sign-in does not have.
+    fn wanted_scopes(&self) -> Option<SignInRequired> {
+        let tokens = self.tokens.as_ref()?;
+        let scopes = tokens.wanted();
+        (!scopes.is_empty()).then(|| tokens.required(SignInNeed::MoreScopes(scopes)))
     }
 
     /// Returns the connection that suits an agent of this era.
@@ -273,7 +295,7 @@ impl Server {
         // Locked to the end, so that an attempt that begins meanwhile is not taken for one that has failed.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.name {
-            StateName::Disabled | StateName::Misconfigured => false,
+            StateName::Disabled | StateName::Misconfigured | StateName::NeedsSignIn => false,
             StateName::Waiting if self.may_retry(Instant::now()) => {
                 self.wanted.notify_one();
                 true
@@ -299,7 +321,12 @@ impl Server {
             *twin = Twin::Unopened;
         }
         if let Twin::Unopened = &*twin {
-            *twin = match tokio::time::timeout(self.settings.connect_timeout, reach_legacy(&self.settings)).await {
+            *twin = match tokio::time::timeout(
+                self.settings.connect_timeout,
+                reach_legacy(&self.settings, self.tokens.as_ref()),
+            )
+            .await
+            {
                 Ok(Ok(open)) => {
                     if let Link::Http(link) = &open.link {
                         tokio::spawn(Arc::clone(link).stand());
@@ -328,9 +355,11 @@ impl Server {
         let text = format!("server '{}' is {}{because}", self.settings.name, state.name.as_str());
         match state.name {
             StateName::Misconfigured => UpstreamError::Misconfigured(text),
-            StateName::Connecting | StateName::Ready | StateName::Waiting | StateName::Disabled => {
-                UpstreamError::Unavailable(text)
-            }
+            StateName::NeedsSignIn | StateName::Waiting | StateName::Connecting => match &state.sign_in {
+                Some(required) => UpstreamError::SignIn(required.clone()),
+                None => UpstreamError::Unavailable(text),
+            },
+            StateName::Ready | StateName::Disabled => UpstreamError::Unavailable(text),
         }
     }
 
@@ -351,7 +380,7 @@ impl Server {
 
     pub(super) fn set_ready(&self, connection: Arc<Connection>, pid: Option<u32>) {
         self.connection.store(Some(connection));
-        self.set_state(State { name: StateName::Ready, reason: None, hint: None, pid });
+        self.set_state(State { name: StateName::Ready, reason: None, hint: None, pid, sign_in: None });
         self.connected.notify_waiters();
         self.attempts.send_modify(|count| *count += 1);
     }
@@ -377,10 +406,15 @@ impl Server {
         }
     }
 
-    pub(super) async fn set_failed(&self, reason: String, hint: Option<String>) {
+    pub(super) async fn set_failed(&self, error: &UpstreamError, reason: String, hint: Option<String>) {
         self.connection.store(None);
-        self.set_state(State { name: StateName::Waiting, reason: Some(reason), hint, pid: None });
-        self.restarts.fetch_add(1, Ordering::Relaxed);
+        let sign_in = if let UpstreamError::SignIn(required) = error { Some(required.clone()) } else { None };
+        let needs_user = sign_in.as_ref().is_some_and(|required| !required.need.may_pass());
+        let name = if needs_user { StateName::NeedsSignIn } else { StateName::Waiting };
+        self.set_state(State { name, reason: Some(reason), hint, pid: None, sign_in });
+        if !needs_user {
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
         self.attempts.send_modify(|count| *count += 1);
         self.close_twin().await;
     }

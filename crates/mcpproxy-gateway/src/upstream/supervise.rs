@@ -10,6 +10,9 @@
 //! operator restarts it, or it failed. A failure waits from 1 s up to 60 s before the next attempt, with jitter. A
 //! connection that lasted a minute resets the wait. A call to a server that is down ends the wait, at most once a second.
 //!
+//! A server that asks for OAuth is not connected again until a user signs in, the settings change, or an operator restarts
+//! it. Every [`SIGN_IN_LOOK`], the store is asked for a sign-in at another gateway.
+//!
 //! Invariants:
 //!
 //! - **A server's trouble is its own.** Each has its own task, limits and backoff. A server that hangs, floods or
@@ -61,6 +64,9 @@ const RELOAD_SHARE: u32 = 4;
 /// Timeout of a read of the tools on the interval. Other servers wait for their turn meanwhile.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time between two looks for a sign-in that was made at another gateway.
+const SIGN_IN_LOOK: Duration = Duration::from_secs(10);
+
 /// The turn to read tools on the interval, so that a hundred servers are not read at once.
 static REFRESH_TURN: Semaphore = Semaphore::const_new(1);
 
@@ -105,14 +111,23 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
                 }
                 let (reason, hint) = explained(&server, &error);
                 server.log.remark(&reason);
-                server.set_failed(reason.clone(), hint.clone()).await;
+                server.set_failed(&error, reason.clone(), hint.clone()).await;
                 watch.changed(&server, Change::Failed { reason, hint });
+                if needs_user(&error) {
+                    backoff = BACKOFF_FIRST;
+                    tokio::select! {
+                        () = signed_in(&server) => continue,
+                        () = server.restart.notified() => continue,
+                        () = server.stop.cancelled() => break,
+                    }
+                }
                 // Jitter, so that a hundred servers that failed together do not reconnect together.
                 let wait = backoff.mul_f64(rand::rng().random_range(0.8..1.2));
                 backoff = (backoff * 2).min(BACKOFF_MAX);
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
                     () = server.restart.notified() => backoff = BACKOFF_FIRST,
+                    () = sign_in_changed(&server) => backoff = BACKOFF_FIRST,
                     // A call needs the server now.
                     () = server.wanted.notified() => {}
                     () = server.stop.cancelled() => break,
@@ -123,9 +138,40 @@ pub(crate) async fn supervise(server: Arc<Server>, demo: Arc<[String]>, watch: A
     server.close_twin().await;
 }
 
+/// Returns true if the server stays away until a user signs in. Connecting again would only repeat the 401.
+fn needs_user(error: &UpstreamError) -> bool {
+    matches!(error, UpstreamError::SignIn(required) if !required.need.may_pass())
+}
+
+/// Waits until a user has signed in, here or at another gateway.
+async fn signed_in(server: &Server) {
+    let Some(tokens) = &server.tokens else { return std::future::pending().await };
+    loop {
+        tokio::select! {
+            () = tokens.changed() => return,
+            () = tokio::time::sleep(SIGN_IN_LOOK) => {
+                if tokens.has_changed().await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a user signs in or out at this gateway.
+async fn sign_in_changed(server: &Server) {
+    match &server.tokens {
+        Some(tokens) => tokens.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Words a failure, with a hint where the server's standard error suggests one.
 fn explained(server: &Server, error: &UpstreamError) -> (String, Option<String>) {
     let mut reason = error.to_string();
+    if let UpstreamError::SignIn(required) = error {
+        return (reason, Some(required.hint()));
+    }
     let env = match &server.settings.transport {
         TransportSettings::Stdio { env, .. } => env,
         TransportSettings::Http { .. }
@@ -149,9 +195,10 @@ fn explained(server: &Server, error: &UpstreamError) -> (String, Option<String>)
 async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> End {
     let limit = server.settings.connect_timeout;
     let reached = tokio::select! {
-        reached = tokio::time::timeout(limit, reach(&server.settings, demo, Arc::clone(&server.log))) => reached,
+        reached = tokio::time::timeout(limit, reach(&server.settings, demo, Arc::clone(&server.log), server.tokens.as_ref())) => reached,
         () = server.stop.cancelled() => return End::Stop,
         () = server.restart.notified() => return End::Restart,
+        () = sign_in_changed(server) => return End::Restart,
     };
     let Reached { connection, process, notices } = match reached {
         Ok(Ok(reached)) => reached,
@@ -164,6 +211,7 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
         end = live(server, &connection, pid, &notices, watch) => end,
         () = server.stop.cancelled() => End::Stop,
         () = server.restart.notified() => End::Restart,
+        () = sign_in_changed(server) => End::Restart,
     };
     match &connection.link {
         Link::Http(link) => link.close().await,

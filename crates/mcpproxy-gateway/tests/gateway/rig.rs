@@ -13,7 +13,9 @@ use mcpproxy_core::settings::{Retention, Secret, ServerSettings, Settings, Trans
 use mcpproxy_core::trust::{OnChange, Welcome};
 use mcpproxy_core::{Agent, Scope, ServerName};
 use mcpproxy_gateway::{Files, Gateway, Options, ServerStatus};
-use mcpproxy_store::{Filter, Kind, Ledger, LedgerOptions, Location, Record, RecordId, SigningKey, Store, WholeRecord};
+use mcpproxy_store::{
+    Filter, Kind, Ledger, LedgerOptions, Location, Record, RecordId, SealingKey, SigningKey, Store, WholeRecord,
+};
 use tempfile::TempDir;
 use tower::ServiceExt;
 
@@ -95,8 +97,17 @@ impl Rig {
         let files = files.into();
         let (stored, written) = (store.clone(), ledger.clone());
         let tools = folder.path().join("tools");
-        let options =
-            Options { files, store: stored, ledger: written, logs, tools, base_url, demo_command, lock: None };
+        let options = Options {
+            files,
+            store: stored,
+            ledger: written,
+            logs,
+            tools,
+            base_url,
+            demo_command,
+            lock: None,
+            sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+        };
         let gateway = Gateway::start(options);
         Self { gateway, store, ledger, folder, tokens: AtomicU8::new(1) }
     }

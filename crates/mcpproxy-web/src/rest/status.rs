@@ -113,10 +113,11 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
             StateName::Waiting => &mut servers.failed,
             StateName::Disabled => &mut servers.disabled,
             StateName::Misconfigured => &mut servers.misconfigured,
+            StateName::NeedsSignIn => &mut servers.needs_sign_in,
         } += 1;
         match server.state {
             StateName::Ready | StateName::Disabled => {}
-            StateName::Connecting | StateName::Waiting | StateName::Misconfigured => {
+            StateName::Connecting | StateName::Waiting | StateName::Misconfigured | StateName::NeedsSignIn => {
                 unready_servers.push(wire::UnreadyServer {
                     name: server.name.to_string(),
                     state: server.state.as_str(),

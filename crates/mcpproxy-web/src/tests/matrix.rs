@@ -48,6 +48,9 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         // The admin key announces only while no user exists.
         "announce_server" => [401, 403, 403, 403, 200, 200],
         "lock" => READ,
+        // No such server exists, and no sign-in has begun.
+        "sign_in_to_server" => [401, 403, 403, 403, 404, 404],
+        "sign_in_progress" | "sign_out_of_server" => [401, 403, 403, 404, 404, 404],
         "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],
@@ -60,6 +63,9 @@ fn of_page(page: &Page) -> Row {
     match page.name {
         "root" => [303, 303, 303, 303, 303, 303],
         "style" | "script" | "key_script" => OPEN,
+        // No sign-in is under way, and there is no https address.
+        "oauth_callback" => [400, 400, 400, 400, 400, 400],
+        "oauth_client" => [404, 404, 404, 404, 404, 404],
         "setup" => [200, 403, 403, 200, 200, 200],
         // Without a password.
         "create_user" => [422, 403, 403, 422, 422, 422],
@@ -67,13 +73,20 @@ fn of_page(page: &Page) -> Row {
         // With a wrong password.
         "log_in" => [401, 403, 403, 401, 401, 401],
         "log_out" => [401, 403, 403, 303, 303, 303],
+        // No provider is configured. Signed-in users need not sign in again.
+        "provider_sign_in" => [404, 403, 403, 303, 303, 303],
+        // Without a state.
+        "provider_callback" => [400, 403, 403, 400, 400, 400],
+        // None of these users signs in with a provider.
+        "provider_step_up" => [401, 403, 403, 400, 400, 400],
+        "make_recovery_codes" => [401, 403, 403, 403, 403, 200],
         "overview" | "activity" | "tools" | "servers" | "agents" | "settings" => [303, 403, 403, 200, 200, 200],
         // No such record exists.
         "activity_record" | "activity_session" => [303, 403, 403, 404, 404, 404],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
         "new_server" => [303, 403, 403, 200, 200, 200],
         // No server has that name.
-        "server" | "review_server" | "whole_definition" => [303, 403, 403, 404, 404, 404],
+        "server" | "review_server" | "whole_definition" | "finish_sign_in" => [303, 403, 403, 404, 404, 404],
         "change_server" | "decide_server" => [401, 403, 403, 404, 404, 404],
         // Without a text, and without a name.
         "add_server" | "create_agent" => [401, 403, 403, 403, 422, 403],
@@ -177,6 +190,8 @@ async fn every_rest_route_with_every_credential() {
                 "decide_review" => format!("{{{REJECTS}, {totp}}}"),
                 "announce_server" if totp.is_empty() => format!("{{{IDENTITY}, \"page_key\": \"PAGE_KEY\"}}"),
                 "announce_server" => format!("{{{IDENTITY}, {totp}}}"),
+                "sign_in_to_server" if totp.is_empty() => r#"{"page_key": "PAGE_KEY"}"#.to_owned(),
+                "sign_in_to_server" => format!("{{{totp}}}"),
                 "make_grant" => {
                     let totp = if totp.is_empty() { totp } else { format!(", {totp}") };
                     format!("{{\"from\": \"{id}\", \"schema\": {{}}, \"minutes\": 1, \"uses\": 1{totp}}}")

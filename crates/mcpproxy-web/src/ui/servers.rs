@@ -4,6 +4,7 @@ mod actions;
 mod add;
 mod details;
 mod review;
+mod sign_in;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -73,6 +74,16 @@ pub(super) const PAGES: &[Page] = &[
         sent_from: None,
         is_stream: false,
         handler: |method| on(method, actions::change),
+    },
+    Page {
+        name: "finish_sign_in",
+        method: Verb::Get,
+        path: "/ui/servers/{server}/sign-in",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, sign_in::finish),
     },
     Page {
         name: "review_server",

@@ -39,6 +39,8 @@ pub(crate) struct Server {
     /// The process id, for a server that the gateway started.
     pid: Option<u32>,
     restarts: u64,
+    /// True if the gateway is signed in with OAuth.
+    signed_in: bool,
     /// Tools that are malformed, or that the settings leave out. Agents cannot see them.
     hidden_tools: Vec<HiddenTool>,
     /// Tools with a schema that is not valid JSON Schema. Agents can call them. The gateway does not check values with that
@@ -79,6 +81,7 @@ impl From<ServerStatus> for Server {
             protocol: status.protocol,
             pid: status.pid,
             restarts: status.restarts,
+            signed_in: status.is_signed_in,
             hidden_tools: status.hidden_tools.into_iter().map(|(name, reason)| HiddenTool { name, reason }).collect(),
             unchecked_tools: status
                 .unchecked_tools

@@ -57,6 +57,7 @@ pub(crate) fn is_wrong(server: &Value) -> bool {
 pub(crate) fn state_word(state: &str) -> String {
     match state {
         "waiting" | "failed" => "down".to_owned(),
+        "needs_sign_in" => "needs sign-in".to_owned(),
         other => line(other),
     }
 }
@@ -77,6 +78,7 @@ pub(crate) fn describe(home: &Home, answer: &Value, name: &str) -> String {
             ready(home, server, name) + &unannotated(home, server) + &waiting
         }
         ("disabled", _) => format!("{name} is disabled in the running gateway."),
+        ("needs sign-in", Some(reason)) => format!("{name} needs a sign-in: {reason}{hint}"),
         (state, Some(reason)) => format!("{name} is {state}: {reason}{hint}"),
         (state, None) => {
             format!("{name} is {state}. Follow it with `{}`.", home.command("mcpproxy", "servers list"))

@@ -50,7 +50,7 @@ pub(crate) async fn run(home: &Home, format: Format, open: &Open) -> anyhow::Res
 }
 
 /// Starts the browser. The URL is an argument of its own, and no shell reads it.
-fn launch(url: &str) -> bool {
+pub(super) fn launch(url: &str) -> bool {
     let Some((program, first)) = OPENER.split_first() else { return false };
     let mut command = Command::new(program);
     command.args(first).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

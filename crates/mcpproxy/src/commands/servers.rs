@@ -2,6 +2,7 @@
 
 mod edit;
 mod list;
+mod login;
 mod review;
 mod welcome;
 
@@ -11,6 +12,7 @@ use mcpproxy_core::ServerName;
 use serde_json::Value;
 
 use self::edit::{Add, change, definition};
+use self::login::Login;
 use self::review::ReviewArgs;
 use crate::client::{Rest, state};
 use crate::commands::names;
@@ -19,7 +21,7 @@ use crate::home::Home;
 use crate::operator_files::edit::Change;
 use crate::terminal::output::{Format, line, member};
 
-/// Show, add, review, remove and restart servers
+/// Show, add, review, remove and restart servers, and sign in to them
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +51,19 @@ Examples:
     },
     /// Read what a server wants to tell agents, and accept or reject it
     Review(ReviewArgs),
+    /// Sign the gateway in to a server that asks for OAuth
+    Login(Login),
+    /// Remove the tokens of a server, and disconnect it
+    #[command(after_help = "\
+Examples:
+  mcpproxy servers logout github
+
+You sign in to mcpproxy at the terminal. The tokens are also revoked at the provider, if it supports that.")]
+    Logout {
+        /// Name of the server
+        #[arg(value_parser = names::parse_server, add = names::servers())]
+        name: ServerName,
+    },
     /// Restart a server
     #[command(after_help = "\
 Examples:
@@ -100,6 +115,8 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
         ServersCommand::List => return list::run(home, format).await,
         ServersCommand::Logs { name, lines } => logs(home, format, &name, lines).await?,
         ServersCommand::Review(args) => return review::run(home, format, args).await,
+        ServersCommand::Login(args) => return login::login(home, format, args).await,
+        ServersCommand::Logout { name } => return login::logout(home, format, &name).await,
         ServersCommand::Restart { name } => {
             let path = format!("/api/v1/servers/{name}/restart");
             let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;

@@ -86,7 +86,9 @@ pub(crate) fn of_state(word: &str) -> Tone {
         "ready" | "approved" | "consumed" | "success" | "valid" | "active" | "ok" => Tone::Good,
         "connecting" | "pending" | "started" | "requested" | "unapproved" | "quarantined" | "expired" | "cancelled"
         | "interrupted" | "warn" => Tone::Warning,
-        "failed" | "waiting" | "misconfigured" | "denied" | "error" | "refused" | "revoked" => Tone::Bad,
+        "failed" | "waiting" | "misconfigured" | "needs_sign_in" | "denied" | "error" | "refused" | "revoked" => {
+            Tone::Bad
+        }
         "disabled" => Tone::Dim,
         _ => Tone::Plain,
     }

@@ -1,5 +1,6 @@
 //! Rewrites the keys of one server from the dialects of other clients into ours.
 
+mod oauth;
 mod shape;
 mod table;
 mod timeout;
@@ -23,6 +24,7 @@ pub(super) fn adopt(members: &mut Vec<Member>, server: &str, warnings: &mut Warn
     let mut headers = Vec::new();
     for mut member in std::mem::take(members) {
         match FOREIGN.iter().find(|(key, _)| *key == member.name) {
+            None if member.name == "oauth" => members.extend(oauth::adopt(member, server, warnings)),
             None => members.extend(listed_tools(member, server, warnings)),
             Some((key, Meaning::None(why))) => warnings.add_key(member.position, key, server, why),
             Some((key, Meaning::Key(ours))) => {

@@ -37,6 +37,9 @@ pub fn relocate_secrets(server: &ServerName, definition: &mut Value) -> Vec<Relo
             move_out.pairs(pairs, values);
         }
     }
+    if let Some(Value::Object(oauth)) = members.get_mut("oauth") {
+        move_out.pairs("oauth", oauth);
+    }
     if let Some(Value::Array(args)) = members.get_mut("args") {
         move_out.args(args);
     }

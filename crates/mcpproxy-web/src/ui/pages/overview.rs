@@ -152,7 +152,7 @@ impl Health {
 /// Orders servers: those that need a user first.
 fn trouble(state: StateName) -> u8 {
     match state {
-        StateName::Misconfigured => 0,
+        StateName::Misconfigured | StateName::NeedsSignIn => 0,
         StateName::Waiting => 1,
         StateName::Connecting => 2,
         StateName::Ready => 3,
@@ -168,6 +168,7 @@ impl HealthRow {
             StateName::Waiting => ("failed", "high", "Down"),
             StateName::Disabled => ("disabled", "ban", "Disabled"),
             StateName::Misconfigured => ("failed", "high", "Not configured correctly"),
+            StateName::NeedsSignIn => ("failed", "user", "Needs sign-in"),
         };
         Self { name: server.name.clone(), class, icon, word, tools: server.tools, quarantined: server.quarantined }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod add;
 pub(crate) mod details;
 pub(crate) mod review;
+pub(crate) mod sign_in;
 
 use std::collections::HashMap;
 
@@ -102,6 +103,7 @@ pub(crate) fn state(state: StateName) -> State {
         StateName::Waiting => ("failed", "Not connected", "high"),
         StateName::Disabled => ("disabled", "Disabled", "ban"),
         StateName::Misconfigured => ("error", "Settings have a mistake", "x"),
+        StateName::NeedsSignIn => ("failed", "Needs sign-in", "user"),
     };
     State { class, word, icon }
 }

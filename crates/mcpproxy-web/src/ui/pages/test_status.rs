@@ -21,6 +21,7 @@ pub(crate) fn server_status(name: &str, state: StateName) -> ServerStatus {
         protocol: None,
         pid: None,
         restarts: 0,
+        is_signed_in: false,
         quarantined: 0,
         to_review: 0,
         hidden_tools: Vec::new(),

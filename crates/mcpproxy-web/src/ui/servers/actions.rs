@@ -1,6 +1,6 @@
-//! The forms of a server's page: restart, enable, disable and remove.
+//! The forms of a server's page: restart, enable, disable, remove, sign in and sign out.
 //!
-//! Only enabling needs a proof of presence, because it gives agents more. A change of the settings file is applied at
+//! Only enabling and signing in need a proof of presence, because they give agents more. A change of the settings file is applied at
 //! once. If the gateway refuses the new settings, the file is restored.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use mcpproxy_gateway::{NotRestarted, Reloaded, ServerStatus};
 use mcpproxy_store::StoreError;
 
 use super::details::{Said, shown};
-use super::{find, not_found};
+use super::{find, not_found, sign_in};
 use crate::action::Action;
 use crate::auth::identity::AppState;
 use crate::auth::presence::PresenceResult;
@@ -34,6 +34,8 @@ pub(super) async fn change(
         "enable" => enable(&app, &posted, status).await,
         "disable" => disable(&app, &posted, status).await,
         "remove" => remove(&app, &posted, status).await,
+        "sign_in" => sign_in::begin(&app, &posted, status).await,
+        "sign_out" => sign_in::end(&app, &posted, status).await,
         _ => refused(&app, &posted, status, StatusCode::UNPROCESSABLE_ENTITY, "Choose an action.".to_owned()).await,
     };
     changed.unwrap_or_else(|error| unavailable(&error))
@@ -139,7 +141,7 @@ pub(super) async fn edit_and_reload(
     Err(EditError::Failed(format!("Nothing was changed, because the gateway cannot apply the settings: {reason}")))
 }
 
-async fn refused(
+pub(super) async fn refused(
     app: &AppState,
     posted: &Posted,
     status: ServerStatus,

@@ -51,6 +51,11 @@ impl UserAtTerminal {
         }
     }
 
+    /// Completes when the user presses Ctrl-C.
+    pub(in crate::commands) async fn interrupted(&mut self) {
+        self.end.next().await;
+    }
+
     /// Signs the user in. End the session with `close`.
     pub(in crate::commands) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
         for left in (0..TRIES).rev() {

@@ -74,6 +74,7 @@ fn exit(code: ErrorCode, error: &GatewayError<'_>) -> Exit {
     match code {
         // The server received the call, or was unavailable.
         Code::UpstreamUnavailable
+        | Code::SignInRequired
         | Code::UpstreamTimeout
         | Code::UpstreamBusy
         | Code::UpstreamProtocolError
@@ -183,6 +184,7 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
         | Code::UnknownField
         | Code::InvalidField
         | Code::InvalidIntent => format!("The gateway did not understand the call: {}", error.message()),
+        Code::SignInRequired => format!("{} needs a sign-in, so the call was not processed.", tool.server()),
         // The gateway's message has the details that matter here: the position, the time limit, the size.
         Code::InvalidToolName
         | Code::InvalidArgs
@@ -236,6 +238,7 @@ fn next_command(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocati
         }
         Code::IdempotencyConflict => Some("use a new --idempotency-key for a new call".to_owned()),
         Code::UpstreamUnavailable => run("see why", "servers list"),
+        Code::SignInRequired => run("sign in", &format!("servers login {}", tool.server())),
         Code::MissingIntent
         | Code::MissingOperationType
         | Code::IntentMismatch

@@ -16,7 +16,7 @@ use self::approvals::{approvals, elicitation, users};
 use self::clients::{clients, installed, local_token, tokens};
 use self::files::{file_modes, held, refused, settings};
 use self::gateway::{chain, gateway, log, port, storage};
-use self::servers::{down, hidden_tools, misconfigured, to_review, unasked};
+use self::servers::{down, hidden_tools, misconfigured, sign_ins, to_review, unasked};
 use super::facts::{Facts, GatewayFacts, StorageFacts, StorageState};
 use crate::terminal::output::line;
 use crate::terminal::style::Tone;
@@ -89,6 +89,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "log_unavailable", title: "Activity log", run: log, is_in_status: true },
     Check { code: "chain_damaged", title: "Chain of the activity log", run: chain, is_in_status: false },
     Check { code: "server_misconfigured", title: "Settings of servers", run: misconfigured, is_in_status: true },
+    Check { code: "server_needs_sign_in", title: "Sign-ins at servers", run: sign_ins, is_in_status: true },
     Check { code: "server_down", title: "Connections to servers", run: down, is_in_status: true },
     Check { code: "tool_hidden", title: "Offered tools", run: hidden_tools, is_in_status: true },
     Check { code: "no_approver", title: "User accounts", run: users, is_in_status: true },

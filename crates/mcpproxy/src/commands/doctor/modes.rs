@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(open(), expected);
         assert_eq!(
             open()[..5],
-            ["admin.key", "agent.token", "signing.key", "signing.key.old", "signing.key.old.2"]
+            ["admin.key", "agent.token", "signing.key", "sealing.key", "signing.key.old"]
                 .map(|name| format!("{name} 644"))
         );
         fs::set_permissions(home.folder(), Permissions::from_mode(0o711)).unwrap();

@@ -32,7 +32,7 @@ const APPROVALS: Meaning = Meaning::None(NO_APPROVALS);
 const DECORATION: Meaning = Meaning::None("has no effect here");
 const LOADING: Meaning = Meaning::None("has no effect here: set it for mcpproxy in your client instead");
 const OAUTH: Meaning =
-    Meaning::None("has no effect: the gateway does not sign in with OAuth; put a token into `headers`");
+    Meaning::None("has no effect: if the server asks for OAuth, sign in with `mcpproxy servers login NAME`");
 const SANDBOX: Meaning = Meaning::None("has no effect: the gateway starts the server without a sandbox");
 const HELPER: Meaning =
     Meaning::None("has no effect: the gateway runs no helper for headers; put a token into `headers`");
@@ -93,7 +93,6 @@ pub(super) const FOREIGN: &[(&str, Meaning)] = &[
     ("displayName", Meaning::Key("title")),
     ("display_name", Meaning::Key("title")),
     // What the gateway does not do.
-    ("oauth", OAUTH),
     ("oauth_resource", OAUTH),
     ("auth", OAUTH),
     ("authProviderType", OAUTH),

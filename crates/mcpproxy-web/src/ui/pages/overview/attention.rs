@@ -111,16 +111,21 @@ fn of_held(held: &HeldChanges) -> Attention {
 }
 
 fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
-    let is_down = |server: &ServerStatus| matches!(server.state, StateName::Waiting | StateName::Misconfigured);
+    let is_down = |server: &ServerStatus| match server.state {
+        StateName::Waiting | StateName::Misconfigured | StateName::NeedsSignIn => true,
+        StateName::Connecting | StateName::Ready | StateName::Disabled => false,
+    };
     let down = facts.servers.iter().enumerate().filter(|(_, server)| is_down(server));
     let mut entries: Vec<Attention> = down
         .clone()
         .take(SERVERS_MAX)
         .map(|(at, server)| {
-            let title = if server.state == StateName::Misconfigured {
-                format!("Server {} has a mistake in its settings", server.name)
-            } else {
-                format!("Server {} is down", server.name)
+            let title = match server.state {
+                StateName::Misconfigured => format!("Server {} has a mistake in its settings", server.name),
+                StateName::NeedsSignIn => format!("Server {} needs a sign-in", server.name),
+                StateName::Waiting | StateName::Connecting | StateName::Ready | StateName::Disabled => {
+                    format!("Server {} is down", server.name)
+                }
             };
             let mut entry = Attention::new("bad", &title);
             if let Some(reason) = &server.reason {

@@ -35,6 +35,9 @@ pub(crate) struct Details {
     pub(crate) state_key: String,
     pub(crate) is_enabled: bool,
     pub(crate) can_restart: bool,
+    pub(crate) needs_sign_in: bool,
+    /// The user who signed in to the server, if one did.
+    pub(crate) is_signed_in: bool,
     pub(crate) reason: Option<Visible>,
     pub(crate) hint: Option<Visible>,
     /// The newest lines of standard error, if the server is not connected.
@@ -93,6 +96,8 @@ impl Details {
             state: state(status.state),
             state_key: String::new(),
             is_enabled: status.state != StateName::Disabled,
+            needs_sign_in: status.state == StateName::NeedsSignIn,
+            is_signed_in: status.is_signed_in,
             can_restart: !matches!(status.state, StateName::Disabled | StateName::Misconfigured),
             reason: status.reason.as_deref().map(short),
             hint: status.hint.as_deref().map(short),

@@ -36,6 +36,18 @@ pub(super) fn misconfigured(facts: &Facts) -> Vec<Finding> {
     or_ok(findings, "the settings of all servers are valid")
 }
 
+/// Finds servers that ask for OAuth and have no valid sign-in.
+pub(super) fn sign_ins(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| {
+        let findings = servers(gateway, &["needs_sign_in"]).into_iter().map(|server| {
+            let name = text(server, "name").unwrap_or_default();
+            let message = text(server, "reason").map_or_else(|| "The server asks for a sign-in.".to_owned(), line);
+            about(name, found(Outcome::Error, message, facts.command(&format!("servers login {}", line(name)))))
+        });
+        or_ok(findings.collect(), "no server needs a sign-in")
+    })
+}
+
 pub(super) fn down(facts: &Facts) -> Vec<Finding> {
     with_gateway(facts, |gateway| {
         let unready = servers(gateway, &["waiting", "connecting"]);

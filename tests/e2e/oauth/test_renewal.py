@@ -1,0 +1,120 @@
+"""Tokens are renewed before they expire, once for all who wait, and a lost sign-in asks for a user."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gateway import Gateway, until
+from log import storage_of
+from postgres import postgres  # noqa: F401
+from sign_ins import USER, Desk, arrive, desk
+
+SHORT = {"access": 6}
+
+
+def test_a_token_is_renewed_and_rotated(tmp_path: Path) -> None:
+    with desk(tmp_path, provider={"ttl": SHORT}) as one:
+        one.signed_in()
+
+        def works() -> bool:
+            assert one.says("read_note") == "the note"
+            return one.refreshes() >= 3
+
+        until(works, 40, "three renewals")
+        assert one.server()["state"] == "ready"
+        assert not one.records("server_sign_in_rejected")
+
+
+def test_a_lost_refresh_token_asks_for_a_user(tmp_path: Path) -> None:
+    with desk(tmp_path, provider={"ttl": SHORT}) as one:
+        one.signed_in()
+        one.provider.forget_refresh_tokens()
+        until(lambda: one.call("read_note").get("isError"), 20, "the token expires")
+        one.becomes("needs_sign_in")
+        one.refused()
+        (record,) = one.records("server_sign_in_rejected")
+        assert record["metadata"]["issuer"] == one.provider.issuer
+        refreshes = one.refreshes()
+        for _ in range(5):
+            one.refused()
+        assert one.refreshes() == refreshes, "a rejected token is not tried again"
+        one.provider.set(ttl={"access": 3600})
+        one.signed_in()
+        assert one.says("read_note") == "the note"
+
+
+def test_a_provider_that_is_down_for_a_while(tmp_path: Path) -> None:
+    with desk(tmp_path, provider={"ttl": SHORT}) as one:
+        one.signed_in()
+        one.provider.set(down=True)
+        until(lambda: one.call("read_note").get("isError"), 20, "the token expires")
+        message = one.refused()
+        assert "could not renew the sign-in" in message and "503" in message, message
+        one.provider.set(down=False)
+        until(lambda: not one.call("read_note").get("isError"), 20, "the provider is back")
+        assert not one.records("server_sign_in_rejected")
+
+
+def test_a_flood_of_401_starts_one_renewal(tmp_path: Path) -> None:
+    with desk(tmp_path) as one:
+        one.signed_in()
+        began = time.monotonic()
+        until(lambda: time.monotonic() - began > 5.5, 6, "the token is no longer new")
+        one.notes.set(accept="none")
+        with ThreadPoolExecutor(64) as pool:
+            results = list(pool.map(lambda _: one.call("read_note"), range(200)))
+        codes = {result["structuredContent"]["error"]["code"] for result in results}
+        assert codes <= {"sign_in_required", "upstream_busy"}, codes
+        assert one.refreshes() <= 2, one.refreshes()
+        one.becomes("needs_sign_in")
+        seen = len(one.notes.requests())
+        one.refused()
+        assert len(one.notes.requests()) == seen
+        one.notes.set(accept="valid")
+        one.signed_in()
+        assert one.says("read_note") == "the note"
+
+
+def test_another_sealing_key_counts_as_signed_out(tmp_path: Path) -> None:
+    with desk(tmp_path) as one:
+        one.signed_in()
+        one.gateway.stop()
+        key = one.gateway.home / "sealing.key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        key.write_text("11" * 32)
+        one.gateway.start()
+        waiting = one.becomes("needs_sign_in")
+        assert "sealed with another `sealing.key`" in waiting["reason"]
+        assert "sealing.key" not in one.refused(), "the agent does not learn how the gateway is run"
+        one.signed_in()
+        assert one.says("read_note") == "the note"
+
+
+def test_two_gateways_renew_once(tmp_path: Path, request) -> None:  # noqa: ANN001
+    storage = storage_of("postgres", request)
+    with desk(tmp_path, provider={"ttl": {"access": 8}}, **storage.settings()) as one:
+        second = Gateway(tmp_path / "second")
+        shutil.copy(one.gateway.home / "mcp_config.json", second.home)
+        shutil.copy(one.gateway.home / "sealing.key", second.home)
+        with second:
+            other = Desk(second, one.provider, one.notes)
+            other.becomes("needs_sign_in")
+            one.signed_in(visit=lambda link, _screen: arrive(link))
+            other.becomes("ready")
+            began = time.monotonic()
+
+            def works() -> bool:
+                with ThreadPoolExecutor(8) as pool:
+                    calls = [pool.submit(desk.says, "read_note") for desk in (one, other) * 4]
+                    assert {call.result() for call in calls} == {"the note"}
+                return time.monotonic() - began > 30
+
+            until(works, 60, "calls through both gateways for three lives of a token")
+            # A token is renewed once in its life of 8 seconds, not once by each gateway.
+            assert one.refreshes() <= 7, one.refreshes()
+            assert not one.records("server_sign_in_rejected") and not other.records("server_sign_in_rejected")
+            signed_in = {record["metadata"]["user"] for record in one.records("server_signed_in")}
+            assert signed_in == {USER}
