@@ -21,7 +21,11 @@ pub(crate) struct Action<'a> {
 
 /// An action whose beginning is recorded.
 #[must_use]
-pub(crate) struct BegunAction(OpenRecord);
+pub(crate) struct BegunAction {
+    open: OpenRecord,
+    /// The end of a record has its own code, so it is repeated there.
+    code: &'static str,
+}
 
 impl<'a> Action<'a> {
     pub(crate) fn on_server(code: &'static str, server: &'a ServerName) -> Self {
@@ -31,7 +35,8 @@ impl<'a> Action<'a> {
     /// Records the beginning. Without it, the action must not happen.
     pub(crate) async fn begin(&self, app: &AppState, signed: &SignedInUser) -> Result<BegunAction, StoreError> {
         let record = self.new_record(app, signed, Status::Started);
-        app.web.ledger.open(record, WaitFor::Disk).await.map(BegunAction)
+        let open = app.web.ledger.open(record, WaitFor::Disk).await?;
+        Ok(BegunAction { open, code: self.code })
     }
 
     /// Records an action that has been done already, as a part of another one.
@@ -66,7 +71,8 @@ impl BegunAction {
 
     /// An end that cannot be written now is written later, by the ledger.
     async fn end(self, app: &AppState, outcome: Outcome) {
-        if let Err(error) = app.web.ledger.close(self.0, outcome, WaitFor::Disk).await {
+        let outcome = Outcome { code: Some(self.code.to_owned()), ..outcome };
+        if let Err(error) = app.web.ledger.close(self.open, outcome, WaitFor::Disk).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "could not record the end of an action");
         }
     }
