@@ -62,6 +62,7 @@ pub(crate) struct ToolRow {
     pub(crate) href: String,
     pub(crate) risk: Risk,
     pub(crate) operation: &'static str,
+    /// The place of the risk level in the operator's files. Empty if it is not theirs.
     pub(crate) source: String,
 }
 
@@ -132,8 +133,8 @@ impl ToolRow {
             operation: tool.operation.map_or("not declared", |variant| variant.operation()),
             source: match &tool.classified_by {
                 by @ Classifier::Operator { .. } => by.words(),
-                Classifier::Server => "the server, not verified".to_owned(),
-                Classifier::Nobody => "nobody".to_owned(),
+                // The risk itself says so.
+                Classifier::Server | Classifier::Nobody => String::new(),
             },
         }
     }
