@@ -78,6 +78,10 @@ class IdentityProvider(_Process):
         wanted = [one for one in every if route in ("", one["route"])]
         return [one for one in wanted if all(one["params"].get(key) == value for key, value in params.items())]
 
+    def secrets(self) -> list[str]:
+        """Every token that it issued, to look for leaks."""
+        return self._control(self._origin, "secrets")
+
     def forget_refresh_tokens(self) -> None:
         self._control(self._origin, "forget", {})
 

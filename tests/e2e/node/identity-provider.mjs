@@ -34,6 +34,7 @@
 // | `GET /test/requests` | what clients requested: `[{"route", "method", "status", "params"}]`; `params` has no secrets |
 // | `POST /test/set {…}` | changes `login`, `user`, `iss`, `metadata`, `ttl`, `users`, `token_claims`, and `down` |
 // | `POST /test/set {"down": true}` | answers 503 to everything but `/test/`; `"drop"` closes connections; a number is a delay in ms |
+// | `GET /test/secrets` | every token and code that it issued, to look for leaks |
 // | `POST /test/forget` | forgets all refresh tokens, as if they were revoked |
 // | `POST /test/device {"user_code", "user"}` | signs the user in at a device, as the verification page does |
 // | `POST /test/sign {"claims", "header"}` | signs any claims as a JWT with the provider's key: `{"jwt"}` |
@@ -61,6 +62,7 @@ await new Promise(ready => server.listen(config.port, '127.0.0.1', ready));
 const issuer = `http://${config.host}:${server.address().port}${config.path}`;
 const requests = [];
 const refreshTokens = new Set();
+const secrets = [];
 
 const provider = new Provider(issuer, {
   jwks,
@@ -70,7 +72,8 @@ const provider = new Provider(issuer, {
     openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'preferred_username'], groups: ['groups']
   },
   conformIdTokenClaims: false,
-  scopes: ['openid', 'offline_access', 'email', 'profile', 'groups'],
+  // A client that registers names its scopes, and the provider must know them.
+  scopes: [...new Set(['openid', 'offline_access', 'email', 'profile', 'groups', ...config.scopes])],
   cookies: { keys: ['one key for the tests'] },
   fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined }),
   features: {
@@ -202,6 +205,9 @@ function note(ctx) {
   for (const secret of ['client_secret', 'code', 'refresh_token', 'token', 'code_verifier', 'device_code', 'client_assertion']) {
     if (params[secret]) params[secret] = '…';
   }
+  for (const name of ['access_token', 'refresh_token', 'device_code', 'client_secret']) {
+    if (ctx.body?.[name]) secrets.push(ctx.body[name]);
+  }
   requests.push({ route: ctx.oidc?.route ?? ctx.path, method: ctx.method, status: ctx.status, params });
 }
 
@@ -232,6 +238,7 @@ async function control(path, request, response) {
 
 const controls = {
   requests: () => requests,
+  secrets: () => secrets,
   set({ ttl, ...changes }) {
     Object.assign(config, changes);
     Object.assign(config.ttl, ttl);
