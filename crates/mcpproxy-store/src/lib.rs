@@ -32,7 +32,7 @@ mod text;
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
 pub use accounts::session::{NewSession, Session};
-pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
+pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo, is_stored_token};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
 pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};

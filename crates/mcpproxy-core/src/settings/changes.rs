@@ -57,6 +57,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         trust,
         activity,
         approvals,
+        agents,
         listen,
         shutdown_grace,
         direct_mode,
@@ -88,6 +89,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
     let sections = [
         ("activity", old.activity != *activity),
         ("approvals", old.approvals != *approvals),
+        ("agents", old.agents != *agents),
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
@@ -189,7 +191,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Weakening, demo};
+    use crate::settings::{
+        Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Unresolved, Weakening, demo, parse,
+    };
     use crate::trust::{OnChange, Welcome};
 
     #[test]
@@ -222,6 +226,13 @@ mod tests {
             "activity",
         );
         check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
+        check(
+            |new| {
+                let text = r#"{"agents": {"oauth": {"issuer": "https://id.example.com", "audience": "a"}}}"#;
+                new.agents = parse(text, &Unresolved).unwrap().agents;
+            },
+            "agents",
+        );
         check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");
