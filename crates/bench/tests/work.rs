@@ -39,6 +39,14 @@ fn calls_do_as_much_work_as_expected() {
             }
             found.push((call.name.to_owned(), Work::median(&counts[WARM_UP..])));
         }
+        // The same as `http_read`, for an agent of an identity provider. Its token is checked once.
+        rig.use_access_token().await;
+        let mut counts = Vec::new();
+        for _ in 0..WARM_UP + COUNTED {
+            counts.push(rig.count(&CALLS[0]).await);
+            rig.flush().await;
+        }
+        found.push((format!("{}_oauth", CALLS[0].name), Work::median(&counts[WARM_UP..])));
         let mut counts = Vec::new();
         for _ in 0..BATCHES {
             counts.push(rig.count_records(BATCH).await);

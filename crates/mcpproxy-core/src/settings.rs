@@ -28,6 +28,7 @@
 
 mod activity;
 mod address;
+mod agents;
 mod amount;
 mod approvals;
 mod changes;
@@ -65,6 +66,9 @@ use warning::Warnings;
 
 pub use activity::{ActivitySettings, Durability, Retention};
 pub use address::{check_listen, parse_listen};
+pub use agents::{
+    AgentOAuth, AgentSettings, AllowEntry, ClaimMapping, ClaimMatch, Granted, NoAgent, TokenClaims, is_provider_agent,
+};
 pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, changed_keys, changed_server_keys, diff};
 pub use contracts::{ContractSettings, Unclassified, Weakening};
@@ -105,6 +109,7 @@ pub struct Settings {
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
     pub people: PeopleSettings,
+    pub agents: AgentSettings,
     pub listen: SocketAddr,
     /// The time that a stopping gateway waits for running calls.
     pub shutdown_grace: Duration,
@@ -217,6 +222,7 @@ impl Default for Settings {
             activity: ActivitySettings::default(),
             approvals: ApprovalSettings::default(),
             people: PeopleSettings::default(),
+            agents: AgentSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             shutdown_grace: Duration::from_secs(10),
             direct_mode: true,
@@ -333,6 +339,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
         people: people::read(reader, fields).unwrap_or_default(),
+        agents: agents::read(reader, fields).unwrap_or_default(),
         listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),
         shutdown_grace: reader
             .parsed_of(fields, "shutdown_grace", amount::parse_wait)

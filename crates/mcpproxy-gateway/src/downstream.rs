@@ -1,6 +1,7 @@
 //! The side of the agents: MCP over HTTP and standard input, in both eras and all three endpoint modes.
 
 mod agent_lines;
+mod challenge;
 mod dispatch;
 mod four;
 mod handshake;

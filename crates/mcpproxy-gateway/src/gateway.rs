@@ -18,8 +18,8 @@ use std::time::Duration;
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
-use mcpproxy_core::{Offered, ServerName, Untrusted};
-use mcpproxy_store::{Ledger, SealingKey, Store};
+use mcpproxy_core::{Agent, Offered, ServerName, Untrusted};
+use mcpproxy_store::{Ledger, SealingKey, Store, StoreError, is_stored_token};
 use tokio::sync::{broadcast, watch};
 
 use crate::agents::{ListKind, Session};
@@ -103,6 +103,7 @@ impl Gateway {
             link_base(&settings, &base_url),
             record::now_ms,
         );
+        state.provider_tokens.set(settings.agents.oauth.as_ref());
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into(), Arc::clone(&oauth));
@@ -156,6 +157,11 @@ impl Gateway {
         self.servers.refresh(Some(files));
         if old.trust != settings.trust {
             self.servers.judge_all();
+        }
+        if self.state.provider_tokens.set(settings.agents.oauth.as_ref()) {
+            // Their scopes may have changed. Clients connect again, and then get those of the new settings.
+            self.state.sessions.close_of_provider();
+            self.state.listeners.end_of_provider();
         }
         if old.direct_mode && !settings.direct_mode {
             self.state.sessions.close_direct();
@@ -243,6 +249,21 @@ impl Gateway {
     /// Forgets cached tokens, so that a token that was just revoked stops working at once.
     pub fn forget_tokens(&self) {
         self.state.tokens.forget();
+    }
+
+    /// Finds the agent of a token of any kind, for requests other than those of MCP. Returns `None` for a token that is
+    /// not accepted.
+    pub async fn find_agent(&self, token: &str) -> Result<Option<Arc<Agent>>, StoreError> {
+        match self.state.provider_tokens.accepted() {
+            Some(accepted) if !is_stored_token(token) => Ok(accepted.find(token).await.ok().map(|found| found.agent)),
+            Some(_) | None => self.state.tokens.find(token).await,
+        }
+    }
+
+    /// Lists agents that came with a token of the identity provider, by name: since the start, or since the last change
+    /// of `agents.oauth`.
+    pub fn provider_agents(&self) -> Vec<Arc<Agent>> {
+        self.state.provider_tokens.accepted().map(|accepted| accepted.agents()).unwrap_or_default()
     }
 
     pub fn approvals(&self) -> &Approvals {

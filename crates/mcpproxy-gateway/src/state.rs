@@ -15,7 +15,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Listeners, Parked, RejectedTokens, Sessions, TokenCache, Usages};
+use crate::agents::{Listeners, Parked, ProviderTokens, RejectedTokens, Sessions, TokenCache, Usages};
 use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
 use crate::in_progress::InProgress;
@@ -31,6 +31,7 @@ pub(crate) struct SharedState {
     pub(crate) store: Store,
     pub(crate) ledger: Ledger,
     pub(crate) tokens: TokenCache,
+    pub(crate) provider_tokens: ProviderTokens,
     pub(crate) rejected_tokens: RejectedTokens,
     pub(crate) listeners: Listeners,
     pub(crate) sessions: Sessions,
@@ -68,6 +69,7 @@ impl SharedState {
     pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot, trust: Trust) -> Self {
         Self {
             tokens: TokenCache::new(store.clone()),
+            provider_tokens: ProviderTokens::default(),
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),

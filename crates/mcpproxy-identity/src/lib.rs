@@ -29,7 +29,7 @@ pub use claims::Claims;
 pub use fetch::{Fetch, FetchError, tls_config};
 pub use metadata::Metadata;
 pub use provider::{Provider, ProviderError};
-pub use token::TokenError;
+pub use token::{CLOCK_SKEW_S, TokenError};
 
 #[cfg(test)]
 mod tests;

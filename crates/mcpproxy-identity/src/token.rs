@@ -12,8 +12,8 @@ use crate::provider::ProviderError;
 
 /// Size of a token. Headers of requests have their own limit; this one bounds the work for each token.
 pub(crate) const TOKEN_MAX: usize = 16 * 1024;
-/// Tolerated difference between the provider's clock and ours, in seconds.
-const CLOCK_SKEW: u64 = 60;
+/// Tolerated difference between the provider's clock and ours, in seconds. A token counts this much longer.
+pub const CLOCK_SKEW_S: i64 = 60;
 
 /// A reason to refuse a token. No variant contains any part of it.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ pub(crate) fn validate(
     audience: &str,
 ) -> Result<Claims, TokenError> {
     let mut rules = Validation::new(algorithm);
-    rules.leeway = CLOCK_SKEW;
+    rules.leeway = CLOCK_SKEW_S.unsigned_abs();
     rules.validate_nbf = true;
     rules.set_issuer(&[issuer]);
     rules.set_audience(&[audience]);

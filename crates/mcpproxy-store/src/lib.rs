@@ -37,7 +37,7 @@ pub use accounts::operator_action::OperatorAction;
 pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};
 pub use accounts::sign_in::{InvitationDigest, NewSignIn, SessionDigest, TakenSignIn};
-pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
+pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo, is_stored_token};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
 pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};

@@ -6,6 +6,8 @@
 
 mod allocator;
 mod calls;
+#[path = "../../../mcpproxy-identity/src/tests/issuer.rs"]
+mod issuer;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,21 +17,24 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
 use hyper::{Request, StatusCode};
-use mcpproxy_core::settings::{Retention, ServerSettings, Settings, TransportSettings};
+use mcpproxy_core::settings::{Retention, ServerSettings, Settings, TransportSettings, Unresolved, parse};
 use mcpproxy_core::{Scope, ServerName, Variant, mask};
 use mcpproxy_gateway::{Gateway, Options, Reloader};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SealingKey, SigningKey, Status, Store, WaitFor,
 };
 use mcpproxy_web::{AdminKey, App, Facts, Guard, Web};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 pub(crate) use allocator::{Live, Work};
 pub(crate) use calls::{CALLS, Call};
+use issuer::{Issuer, SigningKey as SignatureKey};
 
 const PORT: u16 = 8080;
+const AUDIENCE: &str = "http://localhost:8080/mcp";
 /// Timeout of every wait. Only a bug reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Tools of the server over HTTP, for `retrieve_tools`. It has two of its own.
@@ -43,6 +48,9 @@ pub(crate) struct Rig {
     token: String,
     session: String,
     next_id: u64,
+    /// An access token of an identity provider, as long as those of large providers.
+    access_token: String,
+    _issuer: Issuer,
     _server: EchoServer,
     _folder: TempDir,
 }
@@ -63,8 +71,14 @@ impl Rig {
         let ledger = Ledger::start(&store, ledger_options(&folder)).await.unwrap();
         let server = EchoServer::start();
         let base_url = format!("http://localhost:{PORT}");
+        let key = SignatureKey::new("k1");
+        let issuer = Issuer::start(&[&key]).await;
+        let claims = json!({
+            "iss": issuer.url, "aud": AUDIENCE, "sub": "agent", "exp": now_ms() / 1000 + 3600, "more": "x".repeat(600),
+        });
+        let access_token = key.sign(&claims);
         let gateway = Gateway::start(Options {
-            files: settings(&server.url).into(),
+            files: settings(&server.url, &issuer.url).into(),
             store: store.clone(),
             ledger: ledger.clone(),
             logs: folder.path().join("logs"),
@@ -98,7 +112,17 @@ impl Rig {
             client_settings: Box::new(mcpproxy_web::editor::ReadOnly),
         });
         let session = String::new();
-        let mut rig = Self { app, ledger, token, session, next_id: FIRST_ID, _server: server, _folder: folder };
+        let mut rig = Self {
+            app,
+            ledger,
+            token,
+            session,
+            next_id: FIRST_ID,
+            access_token,
+            _issuer: issuer,
+            _server: server,
+            _folder: folder,
+        };
         rig.session = rig.initialize().await;
         rig
     }
@@ -114,6 +138,12 @@ impl Rig {
         request.headers_mut().insert("mcp-session-id", session.parse().unwrap());
         assert_eq!(self.app.clone().oneshot(request).await.unwrap().status(), StatusCode::ACCEPTED);
         session
+    }
+
+    /// Makes all further calls with the access token of an identity provider.
+    pub(crate) async fn use_access_token(&mut self) {
+        self.token.clone_from(&self.access_token);
+        self.session = self.initialize().await;
     }
 
     /// Makes a call and counts its work, from the request to the last byte of the answer.
@@ -193,7 +223,9 @@ async fn read(body: impl Body<Data = Bytes, Error: std::fmt::Debug>, into: &mut 
     }
 }
 
-fn settings(url: &str) -> Settings {
+fn settings(url: &str, issuer: &str) -> Settings {
+    let oauth = json!({ "issuer": issuer, "audience": AUDIENCE });
+    let oauth = parse(&json!({ "agents": { "oauth": oauth } }).to_string(), &Unresolved).unwrap();
     let server = |name: &str, transport| ServerSettings::new(ServerName::parse(name).unwrap(), transport);
     let http = TransportSettings::Http { url: url.to_owned(), headers: Vec::new() };
     let stdio = TransportSettings::Stdio {
@@ -202,7 +234,7 @@ fn settings(url: &str) -> Settings {
         env: Vec::new(),
         cwd: None,
     };
-    Settings { servers: vec![server("sessions", http), server("stdio", stdio)], ..Settings::default() }
+    Settings { servers: vec![server("sessions", http), server("stdio", stdio)], ..oauth }
 }
 
 fn ledger_options(folder: &TempDir) -> LedgerOptions {

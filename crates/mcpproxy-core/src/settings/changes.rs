@@ -58,6 +58,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         activity,
         approvals,
         people,
+        agents,
         listen,
         shutdown_grace,
         direct_mode,
@@ -90,6 +91,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("activity", old.activity != *activity),
         ("approvals", old.approvals != *approvals),
         ("people", old.people != *people),
+        ("agents", old.agents != *agents),
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
@@ -193,7 +195,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::{Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Weakening, demo};
+    use crate::settings::{
+        Durability, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Unresolved, Weakening, demo, parse,
+    };
     use crate::trust::{OnChange, Welcome};
 
     #[test]
@@ -227,6 +231,13 @@ mod tests {
         );
         check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
         check(|new| new.people.password = false, "people");
+        check(
+            |new| {
+                let text = r#"{"agents": {"oauth": {"issuer": "https://id.example.com", "audience": "a"}}}"#;
+                new.agents = parse(text, &Unresolved).unwrap().agents;
+            },
+            "agents",
+        );
         check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");

@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::reference::has_reference;
-use super::{Channel, Durability, OidcSettings, Settings, StorageUrl};
+use super::{AgentOAuth, Channel, Durability, OidcSettings, Settings, StorageUrl};
 use crate::file::amount::duration_text;
 use crate::file::{Node, NodeValue};
 use crate::mask;
@@ -154,10 +154,28 @@ impl Settings {
             ("trust.first_sight", trust.first_sight.as_str().to_owned()),
             ("trust.changes", trust.changes.as_str().to_owned()),
         ];
+        values.extend(self.agent_values());
         values.extend(self.approval_values());
         values.extend(self.people_values());
         values.extend(self.log_values());
         values
+    }
+
+    fn agent_values(&self) -> [(&'static str, String); 9] {
+        let oauth = self.agents.oauth.as_ref();
+        let text = |read: fn(&AgentOAuth) -> String| oauth.map(read).unwrap_or_default();
+        let listed = |read: fn(&AgentOAuth) -> Option<&String>| oauth.and_then(read).cloned().unwrap_or_default();
+        [
+            ("agents.oauth.issuer", text(|oauth| oauth.issuer.clone())),
+            ("agents.oauth.audience", text(|oauth| oauth.audience.clone())),
+            ("agents.oauth.scopes", text(|oauth| oauth.scopes.join(", "))),
+            ("agents.oauth.claims.name", text(|oauth| oauth.claims.name.clone())),
+            ("agents.oauth.claims.servers", listed(|oauth| oauth.claims.granted.listed()[0])),
+            ("agents.oauth.claims.operations", listed(|oauth| oauth.claims.granted.listed()[1])),
+            ("agents.oauth.claims.permissions", listed(|oauth| oauth.claims.granted.listed()[2])),
+            ("agents.oauth.claims.allow", text(|oauth| oauth.claims.granted.allowed())),
+            ("agents.oauth.blocked", text(|oauth| oauth.blocked.join(", "))),
+        ]
     }
 
     fn approval_values(&self) -> [(&'static str, String); 11] {

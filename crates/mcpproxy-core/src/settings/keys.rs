@@ -1,6 +1,7 @@
 //! All keys and words of the settings file.
 
 use super::{Channel, Durability, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
+use crate::Variant;
 use crate::file::Keys;
 use crate::trust::{OnChange, Welcome};
 
@@ -16,6 +17,7 @@ pub(super) const TOP: Keys = Keys {
         "activity",
         "approvals",
         "people",
+        "agents",
         "listen",
         "shutdown_grace",
         "direct_mode",
@@ -118,6 +120,32 @@ pub(super) const SELECTORS: Keys = Keys { known: &["emails", "domains", "groups"
 
 pub(super) const SESSION: Keys = Keys { known: &["idle", "max"], advice: &[("_comment", COMMENTS)] };
 
+pub(super) const AGENTS: Keys = Keys { known: &["oauth"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const AGENT_OAUTH: Keys = Keys {
+    known: &["issuer", "audience", "scopes", "claims", "blocked"],
+    advice: &[
+        ("resource", "did you mean `audience`?"),
+        ("client_id", "the gateway only checks tokens; the agents' clients register themselves; remove it"),
+        ("client_secret", "the gateway only checks tokens; remove it"),
+        ("_comment", COMMENTS),
+    ],
+};
+
+pub(super) const CLAIMS: Keys = Keys {
+    known: &["name", "servers", "operations", "permissions", "allow"],
+    advice: &[("sub", "did you mean `\"name\": \"sub\"`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const ALLOW: Keys = Keys {
+    known: &["claim", "contains", "servers", "operations", "permissions", "headless"],
+    advice: &[
+        ("equals", "did you mean `contains`?"),
+        ("grants", "did you mean `permissions`?"),
+        ("_comment", COMMENTS),
+    ],
+};
+
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const LIMITS: Keys = Keys { known: &["memory", "disk"], advice: &[("_comment", COMMENTS)] };
@@ -178,5 +206,8 @@ pub(super) const GRANTS: &[(&str, OAuthGrant)] =
     &[("authorization_code", OAuthGrant::AuthorizationCode), ("client_credentials", OAuthGrant::ClientCredentials)];
 
 pub(super) const DURABILITY: &[(&str, Durability)] = &[("all", Durability::All), ("writes", Durability::Writes)];
+
+pub(super) const OPERATIONS: &[(&str, Variant)] =
+    &[("read", Variant::Read), ("write", Variant::Write), ("destructive", Variant::Destructive)];
 
 pub(super) const CHANNEL: &[(&str, Channel)] = &[("form", Channel::Form), ("page", Channel::Page)];

@@ -42,6 +42,7 @@ pub fn schema() -> Value {
             "activity": activity(),
             "approvals": approvals(),
             "people": people(),
+            "agents": agents(),
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
@@ -348,6 +349,61 @@ fn approvals() -> Value {
                         "description": "A program and its arguments to run for every approval request, such as a desktop notification. No shell is used."
                     },
                     "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal that runs the gateway." }
+                }
+            }
+        }
+    })
+}
+
+fn agents() -> Value {
+    let list = |description: &str| json!({ "type": "array", "items": { "type": "string" }, "default": [], "description": description });
+    json!({
+        "type": "object",
+        "description": "Agents that come with an access token of an identity provider, beside those with a token of the gateway.",
+        "additionalProperties": false,
+        "properties": {
+            "oauth": {
+                "type": "object",
+                "description": "The identity provider. With it, `/mcp` is an OAuth protected resource: clients find the provider by themselves and sign their users in.",
+                "additionalProperties": false,
+                "required": ["issuer", "audience"],
+                "properties": {
+                    "issuer": { "type": "string", "minLength": 1, "description": "The `https` URL of the identity provider, exactly as its tokens contain it in `iss`. `http` is accepted for localhost only." },
+                    "audience": { "type": "string", "minLength": 1, "description": "The text that tokens must have in `aud`. Write the public URL of `/mcp`, such as `https://gateway.example.com/mcp`, because clients ask the provider for a token for that URL." },
+                    "scopes": list("Scopes that clients ask the provider for. Those that `claims.allow` looks for in the claim `scope` are added."),
+                    "claims": claims(),
+                    "blocked": list("Agents to refuse at once, by the value of the claim that names them. To remove an agent for good, remove it at the provider.")
+                }
+            }
+        }
+    })
+}
+
+fn claims() -> Value {
+    let claim = |description: &str| json!({ "type": "string", "minLength": 1, "description": description });
+    json!({
+        "type": "object",
+        "description": "The claims of a token that say what its agent may do. Without `servers`, `operations`, `permissions` and `allow`, every valid token may read on every server, without permissions. A dot reaches into an object: `realm_access.roles`.",
+        "additionalProperties": false,
+        "properties": {
+            "name": { "type": "string", "minLength": 1, "default": "sub", "description": "The claim that names the agent. The provider must never give its value to anyone else. The agent `anna` of `https://id.example.com` is called `anna@id.example.com`." },
+            "servers": claim("A claim that lists the servers that the agent may use; `*` stands for all. A token without it may use none."),
+            "operations": claim("A claim that lists the operations `read`, `write` and `destructive`. A token without it may do none."),
+            "permissions": claim("A claim that lists the agent's permissions, such as `scope`."),
+            "allow": {
+                "type": "array",
+                "description": "Rules, instead of the three keys above. The first entry that matches a token decides. A token that no entry matches is refused.",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "claim": claim("The claim to look at. Without `claim` and `contains`, the entry matches every valid token."),
+                        "contains": claim("The text that the claim must be or contain, such as the name of a group."),
+                        "servers": { "type": "array", "items": { "type": "string" }, "description": "The servers that the agent may use. By default, all." },
+                        "operations": { "type": "array", "items": { "enum": words(keys::OPERATIONS) }, "default": ["read"], "description": "The operations that the agent may use." },
+                        "permissions": { "type": "array", "items": { "type": "string" }, "default": [], "description": "The permissions that the agent has, such as `emails:send` or `files:*`." },
+                        "headless": { "type": "boolean", "default": false, "description": "Unattended agents: their calls never wait for a user, and approval requests stay open for a day." }
+                    }
                 }
             }
         }

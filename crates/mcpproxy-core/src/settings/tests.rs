@@ -1,5 +1,6 @@
 //! Tests for the settings file: tables of valid files and of mistakes with their messages.
 
+mod agents;
 mod approvals;
 pub(super) mod bad;
 mod effective;
@@ -170,6 +171,7 @@ fn a_pasted_file() {
                 bell: false,
             },
         },
+        agents: AgentSettings::default(),
         listen: "0.0.0.0:9090".parse().unwrap(),
         shutdown_grace: std::time::Duration::from_secs(10),
         direct_mode: true,
@@ -246,7 +248,7 @@ fn changes() {
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 13] {
+fn objects() -> [ObjectOfFile; 17] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
@@ -266,6 +268,17 @@ fn objects() -> [ObjectOfFile; 13] {
         }),
         ("/properties/approvals/properties/notify/properties/webhook", &keys::WEBHOOK, |field| {
             format!(r#"{{"approvals": {{"notify": {{"webhook": {{{field}}}}}}}}}"#)
+        }),
+        ("/properties/agents", &keys::AGENTS, |field| format!(r#"{{"agents": {{{field}}}}}"#)),
+        ("/properties/agents/properties/oauth", &keys::AGENT_OAUTH, |field| {
+            format!(r#"{{"agents": {{"oauth": {{{field}}}}}}}"#)
+        }),
+        ("/properties/agents/properties/oauth/properties/claims", &keys::CLAIMS, |field| {
+            format!(r#"{{"agents": {{"oauth": {{"issuer": "https://a", "audience": "a", "claims": {{{field}}}}}}}}}"#)
+        }),
+        ("/properties/agents/properties/oauth/properties/claims/properties/allow/items", &keys::ALLOW, |field| {
+            let oauth = format!(r#"{{"issuer": "https://a", "audience": "a", "claims": {{"allow": [{{{field}}}]}}}}"#);
+            format!(r#"{{"agents": {{"oauth": {oauth}}}}}"#)
         }),
         ("/properties/limits", &keys::LIMITS, |field| format!(r#"{{"limits": {{{field}}}}}"#)),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcpproxy_core::json::quote;
+use mcpproxy_core::settings::is_provider_agent;
 use mcpproxy_core::{Agent, ServerName};
 use tokio::sync::mpsc;
 
@@ -83,6 +84,11 @@ impl Listeners {
     /// Ends the streams of all direct addresses.
     pub(crate) fn end_direct(&self) {
         self.listeners().retain(|listener| listener.endpoint_mode == EndpointMode::Four);
+    }
+
+    /// Ends the streams of all agents that came with a token of the identity provider.
+    pub(crate) fn end_of_provider(&self) {
+        self.listeners().retain(|listener| !is_provider_agent(&listener.agent.name));
     }
 
     /// Notifies that the four tools changed, because the second key became required or optional.

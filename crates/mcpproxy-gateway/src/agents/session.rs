@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mcpproxy_core::settings::is_provider_agent;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -119,6 +120,13 @@ impl Sessions {
     /// Closes the sessions of all direct addresses.
     pub(crate) fn close_direct(&self) {
         for session in self.list().iter().filter(|session| session.endpoint_mode != EndpointMode::Four) {
+            self.close(session);
+        }
+    }
+
+    /// Closes the sessions of all agents that came with a token of the identity provider.
+    pub(crate) fn close_of_provider(&self) {
+        for session in self.list().iter().filter(|session| is_provider_agent(&session.agent)) {
             self.close(session);
         }
     }

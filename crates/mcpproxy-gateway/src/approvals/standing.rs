@@ -2,6 +2,7 @@
 
 use mcpproxy_core::decision::{self, NotCovered};
 use mcpproxy_core::schema::Schema;
+use mcpproxy_core::settings::is_provider_agent;
 use mcpproxy_core::{
     Agent, ApprovalId, ApprovalRequest, Assurance, Denial, Digest, Moment, Permit, RiskLevel, Variant,
 };
@@ -214,7 +215,12 @@ impl Approvals {
 
 impl Approvals {
     /// Returns when the agent's token was created. A newer token that reuses the name inherits no standing approval.
+    /// The name of a provider's agent always means the same user or client, so all of its tokens have its standing
+    /// approvals.
     async fn token_born_ms(&self, agent: &Agent) -> Result<Option<i64>, StoreError> {
+        if is_provider_agent(&agent.name) {
+            return Ok(Some(i64::MIN));
+        }
         let tokens = self.shared.store.list_tokens().await?;
         let live = tokens.into_iter().find(|token| token.name == agent.name && token.revoked_ms.is_none());
         Ok(live.map(|token| token.created_ms))

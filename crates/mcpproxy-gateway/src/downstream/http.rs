@@ -10,14 +10,15 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mcpproxy_core::json::{self, string_value};
 use mcpproxy_core::{Agent, ServerName};
 
+use super::challenge::{self, Target};
 use super::dispatch::{self, AgentRequest};
 use super::receive::{authenticate, receive};
 use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
 use super::{handshake, listen};
 use crate::agents::{
-    ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked, Session, Step,
-    Topics, subject,
+    Authenticated, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked,
+    Session, Step, Topics, subject,
 };
 use crate::gateway::Gateway;
 use crate::headers;
@@ -37,12 +38,14 @@ pub fn router(gateway: &Gateway) -> Router {
             any(|State(state): State<Arc<SharedState>>, request: Request| enter(state, EndpointMode::Direct, request)),
         )
         .route("/mcp/s/{name}", any(at_server))
+        .route("/.well-known/oauth-protected-resource", any(challenge::metadata))
+        .route("/.well-known/oauth-protected-resource/{*path}", any(challenge::metadata))
         .with_state(Arc::clone(&gateway.state))
 }
 
 async fn at_server(State(state): State<Arc<SharedState>>, Path(name): Path<String>, request: Request) -> Response {
-    let agent = match authenticate(&state, request.headers()).await {
-        Ok(agent) => agent,
+    let sender = match authenticate(&state, target(&request)).await {
+        Ok(sender) => sender,
         Err(response) => return *response,
     };
     if !state.snapshot.load().settings.direct_mode {
@@ -51,22 +54,26 @@ async fn at_server(State(state): State<Arc<SharedState>>, Path(name): Path<Strin
     // A disabled server, or one outside the token's scope, is answered like one that does not exist.
     let known = ServerName::parse(&name).ok().filter(|name| {
         let snapshot = state.snapshot.load();
-        agent.scope.sees(name) && snapshot.servers.get(name).is_some_and(|server| server.settings.enabled)
+        sender.agent.scope.sees(name) && snapshot.servers.get(name).is_some_and(|server| server.settings.enabled)
     });
     match known {
-        Some(name) => by_method(state, EndpointMode::Server(name), agent, request).await,
+        Some(name) => by_method(state, EndpointMode::Server(name), sender, request).await,
         None => respond::plain(StatusCode::NOT_FOUND, "no such server; `mcpproxy servers list` shows the names\n"),
     }
 }
 
 async fn enter(state: Arc<SharedState>, endpoint_mode: EndpointMode, request: Request) -> Response {
-    match authenticate(&state, request.headers()).await {
+    match authenticate(&state, target(&request)).await {
         Ok(_) if endpoint_mode == EndpointMode::Direct && !state.snapshot.load().settings.direct_mode => {
             direct_mode_is_off()
         }
-        Ok(agent) => by_method(state, endpoint_mode, agent, request).await,
+        Ok(sender) => by_method(state, endpoint_mode, sender, request).await,
         Err(response) => *response,
     }
+}
+
+fn target(request: &Request) -> Target<'_> {
+    Target { headers: request.headers(), uri: request.uri() }
 }
 
 fn direct_mode_is_off() -> Response {
@@ -76,21 +83,26 @@ fn direct_mode_is_off() -> Response {
 async fn by_method(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
-    agent: Arc<Agent>,
+    sender: Authenticated,
     request: Request,
 ) -> Response {
     let is_modern = request.headers().get(headers::VERSION).is_some_and(|version| version == MODERN_VERSION);
     match *request.method() {
-        Method::POST => post(state, endpoint_mode, agent, request).await,
-        Method::GET if !is_modern => get(&state, endpoint_mode, agent, request.headers()),
-        Method::DELETE if !is_modern => delete(&state, &endpoint_mode, &agent, request.headers()),
+        Method::POST => post(state, endpoint_mode, sender, request).await,
+        Method::GET if !is_modern => get(&state, endpoint_mode, sender, request.headers()),
+        Method::DELETE if !is_modern => delete(&state, &endpoint_mode, &sender.agent, request.headers()),
         _ => not_allowed(),
     }
 }
 
-async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<Agent>, request: Request) -> Response {
+async fn post(
+    state: Arc<SharedState>,
+    endpoint_mode: EndpointMode,
+    sender: Authenticated,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let (bytes, charge) = match receive(&state, &agent, &parts.headers, body).await {
+    let (bytes, charge) = match receive(&state, &sender.agent, &parts.headers, body).await {
         Ok(received) => received,
         Err(response) => return *response,
     };
@@ -110,14 +122,14 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
             });
             match read {
                 Ok((request, Some(modern))) => {
-                    take_modern(state, endpoint_mode, agent, (id, modern), request, &parts.headers).await
+                    take_modern(state, endpoint_mode, sender, (id, modern), request, &parts.headers).await
                 }
-                Ok((request, None)) => take_legacy(state, endpoint_mode, agent, id, request, &parts.headers).await,
+                Ok((request, None)) => take_legacy(state, endpoint_mode, sender, id, request, &parts.headers).await,
                 Err(error) => respond::rejected(Some(id), error),
             }
         }
         Ok(Message::Notification { method, params }) => {
-            match find_session(&state, &endpoint_mode, &agent, &parts.headers) {
+            match find_session(&state, &endpoint_mode, &sender.agent, &parts.headers) {
                 Err(response) => *response,
                 Ok(session) => {
                     if let (Some(session), "notifications/cancelled") = (session, method.as_ref())
@@ -129,11 +141,13 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
                 }
             }
         }
-        Ok(Message::Response { id, outcome }) => match find_session(&state, &endpoint_mode, &agent, &parts.headers) {
-            Err(response) => *response,
-            Ok(Some(session)) if session.answer(id, outcome) => respond::empty(StatusCode::ACCEPTED),
-            Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "no request with this id is open")),
-        },
+        Ok(Message::Response { id, outcome }) => {
+            match find_session(&state, &endpoint_mode, &sender.agent, &parts.headers) {
+                Err(response) => *response,
+                Ok(Some(session)) if session.answer(id, outcome) => respond::empty(StatusCode::ACCEPTED),
+                Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "no request with this id is open")),
+            }
+        }
     }
 }
 
@@ -141,14 +155,15 @@ async fn post(state: Arc<SharedState>, endpoint_mode: EndpointMode, agent: Arc<A
 async fn take_modern(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
-    agent: Arc<Agent>,
+    sender: Authenticated,
     (id, modern): (&str, Modern),
     request: AgentRequest,
     headers: &HeaderMap,
 ) -> Response {
     let Modern { client, capabilities, log_level } = modern;
     let agent = ConnectedAgent {
-        identity: agent,
+        identity: sender.agent,
+        lifetime: sender.lifetime,
         client,
         era: Era::Modern,
         endpoint_mode,
@@ -160,7 +175,13 @@ async fn take_modern(
         return match listen::listen(&state, &agent, id, &request) {
             Ok((acknowledged, receive, in_use)) => {
                 let notifications = (receive, in_use);
-                respond::standing(Some(acknowledged), notifications, Default::default(), state.stopping.clone())
+                respond::standing(
+                    Some(acknowledged),
+                    notifications,
+                    agent.lifetime,
+                    Default::default(),
+                    state.stopping.clone(),
+                )
             }
             Err(error) => respond::answer(id, &Err(error), Era::Modern, false, None),
         };
@@ -210,19 +231,19 @@ async fn follow_modern(
 async fn take_legacy(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
-    agent: Arc<Agent>,
+    sender: Authenticated,
     id: &str,
     request: AgentRequest,
     headers: &HeaderMap,
 ) -> Response {
     if &*request.method == "initialize" {
-        return initialize(&state, endpoint_mode, agent, id, &request);
+        return initialize(&state, endpoint_mode, sender.agent, id, &request);
     }
-    let session = match find_session(&state, &endpoint_mode, &agent, headers) {
+    let session = match find_session(&state, &endpoint_mode, &sender.agent, headers) {
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let agent = legacy_agent(agent, endpoint_mode, session.clone());
+    let agent = legacy_agent(sender, endpoint_mode, session.clone());
     let mut in_flight = dispatch::begin(&state, agent, request, OnDrop::Finish, Some(id));
     let route = |session: Option<Arc<Session>>| session.map_or(ServerRequestRoute::Never, ServerRequestRoute::OnStream);
     loop {
@@ -250,7 +271,7 @@ async fn take_legacy(
 }
 
 pub(crate) fn legacy_agent(
-    agent: Arc<Agent>,
+    sender: Authenticated,
     endpoint_mode: EndpointMode,
     session: Option<Arc<Session>>,
 ) -> ConnectedAgent {
@@ -262,7 +283,8 @@ pub(crate) fn legacy_agent(
         }
         None => (None, "{}".into(), None),
     };
-    ConnectedAgent { identity: agent, client, era: Era::Legacy, endpoint_mode, capabilities, log_level, session }
+    let Authenticated { agent: identity, lifetime } = sender;
+    ConnectedAgent { identity, lifetime, client, era: Era::Legacy, endpoint_mode, capabilities, log_level, session }
 }
 
 fn initialize(
@@ -309,7 +331,8 @@ fn find_session(
 }
 
 /// Opens the stream for notifications of a session.
-fn get(state: &SharedState, endpoint_mode: EndpointMode, agent: Arc<Agent>, headers: &HeaderMap) -> Response {
+fn get(state: &SharedState, endpoint_mode: EndpointMode, sender: Authenticated, headers: &HeaderMap) -> Response {
+    let Authenticated { agent, lifetime } = sender;
     match find_session(state, &endpoint_mode, &agent, headers) {
         Err(response) => *response,
         Ok(None) => not_allowed(),
@@ -322,7 +345,7 @@ fn get(state: &SharedState, endpoint_mode: EndpointMode, agent: Arc<Agent>, head
             session.stands_on(send.clone());
             let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
             state.listeners.join(Listener { agent, endpoint_mode, topics, subscription: None, send });
-            respond::standing(None, (receive, in_use), session.ended.clone(), state.stopping.clone())
+            respond::standing(None, (receive, in_use), lifetime, session.ended.clone(), state.stopping.clone())
         }
     }
 }

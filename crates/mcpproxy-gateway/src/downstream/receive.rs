@@ -10,10 +10,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as _;
 use mcpproxy_core::{Agent, Scope};
+use mcpproxy_store::is_stored_token;
 
+use super::challenge::{Refusal, Target};
 use super::request_head::{self, HeadError};
 use super::respond;
-use crate::agents::{ANONYMOUS, Charge, settle};
+use crate::agents::{ANONYMOUS, Authenticated, Charge, Lifetime, settle};
 use crate::message::{PARSE_ERROR, RpcError};
 use crate::record;
 use crate::state::SharedState;
@@ -23,19 +25,38 @@ pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Longest time to read a body that is refused.
 const DISCARD_MAX: Duration = Duration::from_secs(5);
 
+const NO_TOKEN: &str = "send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n";
+const UNKNOWN_TOKEN: &str = "this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n";
+
 /// Finds the agent of the token. Without a token, the settings may allow a read-only agent.
-pub(super) async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Result<Arc<Agent>, Box<Response>> {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+///
+/// Tokens of the gateway have a prefix. Any other token belongs to the identity provider, if the settings name one. So
+/// neither kind is ever looked up as the other.
+pub(super) async fn authenticate(state: &SharedState, target: Target<'_>) -> Result<Authenticated, Box<Response>> {
+    let given = target.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
         given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    match token {
-        Some((_, token)) => match state.tokens.find(token.trim()).await {
-            Ok(Some(agent)) => Ok(agent),
-            Ok(None) => Err(unauthorized(
-                state,
-                "this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n",
-            )
-            .await),
+    let Some((_, token)) = token else {
+        if !target.headers.contains_key(header::AUTHORIZATION)
+            && state.snapshot.load().settings.allow_anonymous_loopback
+        {
+            let agent = Arc::new(Agent { name: ANONYMOUS.to_owned(), scope: Scope::read_only() });
+            return Ok(Authenticated { agent, lifetime: Lifetime::UntilRevoked });
+        }
+        return Err(refuse(state, Refusal::of_stored(state, target, NO_TOKEN, false)).await);
+    };
+    let token = token.trim();
+    match state.provider_tokens.accepted() {
+        Some(accepted) if !is_stored_token(token) => match accepted.find(token).await {
+            Ok(found) => Ok(found),
+            Err(rejected) => {
+                let refusal = Refusal::of_provider(state, target, &accepted.settings, &rejected);
+                Err(refuse(state, refusal).await)
+            }
+        },
+        Some(_) | None => match state.tokens.find(token).await {
+            Ok(Some(agent)) => Ok(Authenticated { agent, lifetime: Lifetime::UntilRevoked }),
+            Ok(None) => Err(refuse(state, Refusal::of_stored(state, target, UNKNOWN_TOKEN, true)).await),
             Err(error) => {
                 tracing::error!(%error, "could not look a token up");
                 Err(Box::new(respond::plain(
@@ -44,30 +65,21 @@ pub(super) async fn authenticate(state: &SharedState, headers: &HeaderMap) -> Re
                 )))
             }
         },
-        None if given.is_none() && state.snapshot.load().settings.allow_anonymous_loopback => {
-            Ok(Arc::new(Agent { name: ANONYMOUS.to_owned(), scope: Scope::read_only() }))
-        }
-        None => Err(unauthorized(
-            state,
-            "send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n",
-        )
-        .await),
     }
 }
 
-async fn unauthorized(state: &SharedState, text: &'static str) -> Box<Response> {
+/// Records a refusal, at a bounded rate, and answers with it.
+async fn refuse(state: &SharedState, refusal: Refusal) -> Box<Response> {
     if let Some(unrecorded) = state.rejected_tokens.count() {
         let more = if unrecorded > 0 { format!(" ({unrecorded} more since the last record)") } else { String::new() };
         let record = mcpproxy_store::NewRecord {
-            message: Some(format!("{}{more}", text.trim())),
+            message: Some(format!("{}{more}", refusal.text.trim())),
             code: Some("unauthorized".to_owned()),
             ..record::blank(mcpproxy_store::Kind::Auth, mcpproxy_store::Status::Refused)
         };
         record::note(&state.ledger, record).await;
     }
-    let mut response = respond::plain(StatusCode::UNAUTHORIZED, text);
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Box::new(response)
+    Box::new(refusal.response())
 }
 
 /// Reads the body, after checking the headers and within the size limit. A large one waits until there is memory for it.

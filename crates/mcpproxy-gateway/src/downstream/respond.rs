@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Charge, Event, InFlight, InUse, Parked, Session, Step};
+use crate::agents::{Charge, Event, InFlight, InUse, Lifetime, Parked, Session, Step};
 use crate::message::{
     self, AGENT_LIMIT, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, Reply, RpcError,
     UNSUPPORTED_VERSION,
@@ -58,6 +58,13 @@ pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// As [`plain`], for a text that is put together.
+pub(crate) fn plain_text(status: StatusCode, text: String) -> Response {
+    let mut response = plain(status, "");
+    *response.body_mut() = Body::from(text);
     response
 }
 
@@ -164,22 +171,24 @@ pub(crate) fn stream(first: String, in_flight: InFlight, id: String, route: Serv
     events(following)
 }
 
-/// Streams notifications until either side closes, the session ends or the gateway stops. The stream counts for its
-/// agent until then.
+/// Streams notifications until either side closes, the session ends, the token expires or the gateway stops. The stream
+/// counts for its agent until then.
 pub(crate) fn standing(
     first: Option<String>,
     (receive, in_use): (mpsc::Receiver<String>, InUse),
+    lifetime: Lifetime,
     ended: CancellationToken,
     stopping: CancellationToken,
 ) -> Response {
     let state = (first, (receive, in_use), ended, stopping);
-    let following = futures::stream::unfold(state, |(first, (mut receive, in_use), ended, stopping)| async move {
+    let following = futures::stream::unfold(state, move |(first, (mut receive, in_use), ended, stopping)| async move {
         if let Some(first) = first {
             return Some((event(&first), (None, (receive, in_use), ended, stopping)));
         }
         tokio::select! {
             () = ended.cancelled() => None,
             () = stopping.cancelled() => None,
+            () = lifetime.expired() => None,
             text = receive.recv() => text.map(|text| (event(&text), (None, (receive, in_use), ended, stopping))),
             () = tokio::time::sleep(KEEP_ALIVE) => Some((keep_alive(), (None, (receive, in_use), ended, stopping))),
         }

@@ -17,8 +17,8 @@ use super::receive::BODY_MAX_BYTES;
 use super::revision::{self, Modern};
 use super::{four, handshake, listen};
 use crate::agents::{
-    Charge, ConnectedAgent, EndpointMode, Event, InFlight, InUse, Listener, Listeners, OnDrop, OpenRequest, OverLimit,
-    Parked, Session, Step, Topics, subject,
+    Authenticated, Charge, ConnectedAgent, EndpointMode, Event, InFlight, InUse, Lifetime, Listener, Listeners, OnDrop,
+    OpenRequest, OverLimit, Parked, Session, Step, Topics, subject,
 };
 use crate::gateway::Gateway;
 use crate::in_progress::Working;
@@ -171,6 +171,7 @@ impl Line {
         let agent = Arc::clone(&self.agent);
         let agent = ConnectedAgent {
             identity: agent,
+            lifetime: Lifetime::UntilRevoked,
             client,
             era: Era::Modern,
             endpoint_mode: EndpointMode::Four,
@@ -223,7 +224,8 @@ impl Line {
             }
             return;
         }
-        let agent = legacy_agent(Arc::clone(&self.agent), EndpointMode::Four, self.session());
+        let sender = Authenticated { agent: Arc::clone(&self.agent), lifetime: Lifetime::UntilRevoked };
+        let agent = legacy_agent(sender, EndpointMode::Four, self.session());
         let needs_all = needs_all_servers(&request);
         self.follow(id, dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None), None, needs_all);
     }

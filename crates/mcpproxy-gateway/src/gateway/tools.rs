@@ -71,8 +71,10 @@ impl Gateway {
             Some(name) => {
                 let tokens = self.state.store.list_tokens().await?;
                 let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
-                let token = token.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?;
-                Agent { name: token.name, scope: token.scope }
+                let stored = token.map(|token| Agent { name: token.name, scope: token.scope });
+                let of_provider = || self.provider_agents().into_iter().find(|agent| agent.name == name);
+                let found = stored.or_else(|| of_provider().map(|agent| Agent::clone(&agent)));
+                found.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?
             }
         };
         let snapshot = self.state.snapshot.load_full();

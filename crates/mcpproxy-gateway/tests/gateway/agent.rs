@@ -51,9 +51,25 @@ impl Agent {
     }
 
     pub(crate) async fn with(rig: &Rig, way: Way, identity: Identity, path: &str, capabilities: &str) -> Self {
+        let token = rig.token_for(&identity).await;
+        Self::connect(rig, way, (token, Some(identity)), path, capabilities).await
+    }
+
+    /// Connects an agent with an access token of an identity provider.
+    pub(crate) async fn bearing(rig: &Rig, way: Way, token: &str, path: &str) -> Self {
+        Self::connect(rig, way, (token.to_owned(), None), path, "{}").await
+    }
+
+    async fn connect(
+        rig: &Rig,
+        way: Way,
+        (token, identity): (String, Option<Identity>),
+        path: &str,
+        capabilities: &str,
+    ) -> Self {
         let mut agent = Self {
             way,
-            token: rig.token_for(&identity).await,
+            token,
             path: path.to_owned(),
             session: String::new(),
             capabilities: capabilities.to_owned(),
@@ -72,7 +88,7 @@ impl Agent {
             }
             Way::Line => {
                 let (ours, theirs) = tokio::io::duplex(1 << 20);
-                let gateway = rig.gateway.clone();
+                let (gateway, identity) = (rig.gateway.clone(), identity.unwrap());
                 let (input, output) = tokio::io::split(theirs);
                 tokio::spawn(async move { mcpproxy_gateway::serve_stdio(&gateway, identity, input, output).await });
                 let (reader, writer) = tokio::io::split(ours);

@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod agents_oauth;
 mod approvals;
 mod approvals_changed;
 mod approvals_held;
@@ -30,6 +31,8 @@ mod floods;
 mod framing;
 mod grants;
 mod http_servers;
+#[path = "../../../mcpproxy-identity/src/tests/issuer.rs"]
+mod issuer;
 mod limits;
 mod misbehaving;
 mod notices;

@@ -148,6 +148,11 @@ impl Store {
     }
 }
 
+/// Returns true for a text with the prefix of every token that [`Store::create_token`] makes.
+pub fn is_stored_token(text: &str) -> bool {
+    text.starts_with(SECRET_PREFIX)
+}
+
 fn is_agent_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=AGENT_NAME_MAX_CHARS).contains(&name.len()) && name.bytes().all(fits) && name != ANONYMOUS

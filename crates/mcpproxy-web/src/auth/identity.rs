@@ -105,8 +105,8 @@ impl AppState {
     /// Records that an agent or the admin key tried to decide.
     pub(crate) async fn note_refused_decision(&self, identity: &Identity, path: &str) {
         let agent = match identity {
-            Identity::Agent(token) => match self.web.store.find_agent(token).await {
-                Ok(Some(agent)) => Some(agent.name),
+            Identity::Agent(token) => match self.web.gateway.find_agent(token).await {
+                Ok(Some(agent)) => Some(agent.name.clone()),
                 // Unknown tokens write nothing into the log.
                 Ok(None) | Err(_) => return,
             },

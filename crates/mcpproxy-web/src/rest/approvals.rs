@@ -181,7 +181,7 @@ async fn status(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<wire::ApprovalStatus>, Problem> {
     let agent = match &identity {
-        Identity::Agent(token) => Some(app.web.store.find_agent(token).await?.ok_or(Problem::UNAUTHENTICATED)?),
+        Identity::Agent(token) => Some(app.web.gateway.find_agent(token).await?.ok_or(Problem::UNAUTHENTICATED)?),
         Identity::AdminKey | Identity::User(_) | Identity::Anonymous => None,
     };
     let approval = app.web.store.find_approval(&approval_id(id)?).await?.ok_or(Problem::APPROVAL_NOT_FOUND)?;

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
-use mcpproxy_store::{Filter, StoreError};
+use mcpproxy_store::{AgentCalls, Filter, StoreError};
 use serde_json::json;
 
 use super::events::Topic;
@@ -18,7 +18,7 @@ use crate::action::Action;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::tokens::described;
-use crate::ui::pages::agents::{Agents, Facts, NewAgent, Said};
+use crate::ui::pages::agents::{Agents, Facts, NewAgent, ProviderAgent, Said, provider_names};
 use crate::ui::pages::overview::chart::Period;
 use crate::ui::pages::{Frame, page};
 use crate::verb::Verb;
@@ -97,14 +97,17 @@ async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Sa
         let newest = store.list(&filter, None, 1).await?.records.into_iter().next();
         clients.push((token.name.clone(), newest.and_then(|record| record.client)));
     }
+    // The same hours as the overview.
+    let calls = store.calls_by_agent(Period::Week.since_ms(app.now_ms())).await?;
+    let of_provider = of_provider(app, &calls).await?;
     let frame = frame::around(app, signed, "agents", "Agents").await?;
     let is_fresh = said.created.is_some();
     // An open page fetches itself again. The page with a new token must not be replaced by one without it.
     let live = if is_fresh { frame.live } else { Some(Topic::Calls) };
     let frame = Frame { asks_password: said.asks_password, live, ..frame };
     let facts = Facts {
-        // The same hours as the overview.
-        calls: store.calls_by_agent(Period::Week.since_ms(app.now_ms())).await?,
+        calls,
+        of_provider,
         sessions: app.web.gateway.clients(),
         clients,
         servers: app.web.gateway.servers().into_iter().map(|server| server.name.to_string()).collect(),
@@ -112,6 +115,23 @@ async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Sa
         tokens,
     };
     Ok(page(code, &Agents::new(frame, &facts, said)))
+}
+
+/// Agents that came with a token of the identity provider: those that the gateway knows, and those with recent calls.
+async fn of_provider(app: &AppState, calls: &[AgentCalls]) -> Result<Vec<ProviderAgent>, StoreError> {
+    let known = app.web.gateway.provider_agents();
+    let mut found = Vec::new();
+    for name in provider_names(&known, calls, CLIENTS_MAX) {
+        let filter = Filter { agent: Some(name.clone()), ..Filter::default() };
+        let newest = app.web.store.list(&filter, None, 1).await?.records.into_iter().next();
+        found.push(ProviderAgent {
+            agent: known.iter().find(|agent| agent.name == name).cloned(),
+            last_seen_ms: newest.as_ref().map(|record| record.id.time_ms()),
+            client: newest.and_then(|record| record.client),
+            name,
+        });
+    }
+    Ok(found)
 }
 
 async fn create(State(app): State<AppState>, posted: Posted) -> Response {

@@ -1,10 +1,13 @@
 //! `token`: creates, lists, changes and revokes agent tokens.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use http::Method;
 use jiff::Timestamp;
+use mcpproxy_core::settings::is_provider_agent;
 use mcpproxy_core::{Scope, ServerName, Variant, nearest};
-use mcpproxy_store::{Store, StoreError, TokenInfo};
+use mcpproxy_store::{Filter, Store, StoreError, TokenInfo};
 use serde::Serialize;
 
 use crate::client::Rest;
@@ -18,6 +21,11 @@ use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::style::of_state;
 use crate::terminal::time::{local_time, now_ms};
+
+/// Agents of the identity provider are listed if they made calls in this time.
+const PROVIDER_AGENTS_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Number of such agents in the list.
+const PROVIDER_AGENTS_MAX: usize = 200;
 
 /// Create, list, change and revoke agent tokens
 #[derive(Debug, Subcommand)]
@@ -236,6 +244,18 @@ pub(crate) async fn forget_revoked(home: &Home) {
 #[derive(Serialize)]
 struct Tokens {
     tokens: Vec<Token>,
+    /// Agents with an access token of the identity provider that made calls in the last 7 days.
+    provider_agents: Vec<ProviderAgent>,
+}
+
+#[derive(Serialize)]
+struct ProviderAgent {
+    name: String,
+    client: Option<String>,
+    last_used: Option<String>,
+    calls: u64,
+    #[serde(skip)]
+    last_used_ms: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -270,9 +290,10 @@ impl From<&TokenInfo> for Token {
 
 async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
     let infos = store.list_tokens().await?;
-    let tokens = Tokens { tokens: infos.iter().map(Token::from).collect() };
+    let provider_agents = provider_agents(store).await?;
+    let tokens = Tokens { tokens: infos.iter().map(Token::from).collect(), provider_agents };
     format.print(&tokens, || {
-        if infos.is_empty() {
+        if infos.is_empty() && tokens.provider_agents.is_empty() {
             return "No tokens yet. Create one with `mcpproxy token create NAME`.\n".to_owned();
         }
         let rows = infos.iter().zip(&tokens.tokens).map(|(info, token)| {
@@ -288,8 +309,41 @@ async fn list(store: &Store, format: Format) -> anyhow::Result<()> {
                 Cell::new(state, of_state(state)),
             ]
         });
+        let of_provider = tokens.provider_agents.iter().map(|agent| {
+            let from_token = || Cell::from("-".to_owned());
+            vec![
+                line(&agent.name).into(),
+                from_token(),
+                from_token(),
+                from_token(),
+                from_token(),
+                from_token(),
+                agent.last_used_ms.map_or("never".to_owned(), local_time).into(),
+                Cell::new("provider", of_state("valid")),
+            ]
+        });
+        let rows = rows.chain(of_provider);
         output::table(&["AGENT", "SERVERS", "OPERATIONS", "GRANTS", "HEADLESS", "CREATED", "LAST USED", "STATE"], rows)
     })
+}
+
+/// Lists the agents of the identity provider from the log. Their tokens are not stored.
+async fn provider_agents(store: &Store) -> anyhow::Result<Vec<ProviderAgent>> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for one in store.calls_by_agent(now_ms() - PROVIDER_AGENTS_MS).await? {
+        if is_provider_agent(&one.agent) {
+            *counts.entry(one.agent).or_default() += one.count;
+        }
+    }
+    let mut agents = Vec::new();
+    for (name, calls) in counts.into_iter().take(PROVIDER_AGENTS_MAX) {
+        let filter = Filter { agent: Some(name.clone()), ..Filter::default() };
+        let newest = store.list(&filter, None, 1).await?.records.into_iter().next();
+        let last_used_ms = newest.as_ref().map(|record| record.id.time_ms());
+        let client = newest.and_then(|record| record.client).map(|client| client.for_json().to_owned());
+        agents.push(ProviderAgent { name, client, last_used: last_used_ms.map(universal_time), calls, last_used_ms });
+    }
+    Ok(agents)
 }
 
 /// Formats a time as RFC 3339 in UTC, for programs.

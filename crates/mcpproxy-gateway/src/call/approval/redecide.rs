@@ -1,11 +1,12 @@
 //! Decides an approved call again, on the newest snapshot and with the bytes that the user saw.
 
 use mcpproxy_core::decision::PriorState;
+use mcpproxy_core::settings::is_provider_agent;
 use mcpproxy_core::{Agent, Arguments, Attached, Decision, Declared, Denial, Mode, Moment, decide};
 use mcpproxy_store::{StoreError, StoredApproval, TokenInfo};
 
 use super::{ApprovalFlow, Approved, Stopped};
-use crate::agents::ANONYMOUS;
+use crate::agents::{ANONYMOUS, ConnectedAgent};
 use crate::approvals::for_users;
 use crate::crash::crash_point;
 use crate::offload::offload;
@@ -26,7 +27,7 @@ impl ApprovalFlow<'_> {
 
     async fn redecide(&self, approval: &StoredApproval) -> Result<Approved, Stopped> {
         let name = self.request.tool().name.clone();
-        let agent = live_agent(self.state, &self.agent.identity, approval).await?.ok_or(Denial::ApprovalStale)?;
+        let agent = live_agent(self.state, self.agent, approval).await?.ok_or(Denial::ApprovalStale)?;
         let args = approval.args.as_ref().ok_or(Denial::ApprovalStale)?;
         let arguments = Arguments::exact(args)?;
         let snapshot = self.state.snapshot_for(Some(name.server())).await;
@@ -69,12 +70,17 @@ fn is_permanent(denial: &Denial) -> bool {
     !denial.is_temporary()
 }
 
-/// Returns the agent as its token describes it now, or `None` if the token was revoked in the meantime.
+/// Returns the agent as its token describes it now, or `None` if the token was revoked or has expired
+/// in the meantime.
 async fn live_agent(
     state: &SharedState,
-    agent: &Agent,
+    connected: &ConnectedAgent,
     approval: &StoredApproval,
 ) -> Result<Option<Agent>, StoreError> {
+    let agent = &*connected.identity;
+    if is_provider_agent(&agent.name) {
+        return Ok((!state.provider_tokens.is_over(connected.lifetime)).then(|| agent.clone()));
+    }
     if agent.name == ANONYMOUS {
         let is_allowed = state.snapshot.load().settings.allow_anonymous_loopback;
         return Ok(is_allowed.then(|| agent.clone()));

@@ -1,6 +1,7 @@
 //! The page `/ui/agents`: each agent with its token, what it may do, and what it did.
 
 mod new_agent;
+mod of_provider;
 
 use std::collections::HashMap;
 
@@ -10,6 +11,8 @@ use mcpproxy_gateway::ClientStatus;
 use mcpproxy_store::{AgentCalls, CALLS_BY_AGENT_RECORDS, TokenInfo};
 
 pub(crate) use self::new_agent::NewAgent;
+use self::of_provider::ProviderAgentView;
+pub(crate) use self::of_provider::{ProviderAgent, names as provider_names};
 use super::Frame;
 use super::amount::{CALLS_COUNTED, grouped, items};
 use super::labels::Time;
@@ -27,6 +30,7 @@ const NAMES_MAX: usize = 20;
 /// Everything that the page shows.
 pub(crate) struct Facts {
     pub(crate) tokens: Vec<TokenInfo>,
+    pub(crate) of_provider: Vec<ProviderAgent>,
     pub(crate) calls: Vec<AgentCalls>,
     pub(crate) sessions: Vec<ClientStatus>,
     /// The client of the newest record, by agent.
@@ -59,6 +63,7 @@ pub(crate) struct Agents {
     pub(crate) key: String,
     pub(crate) agents: Vec<AgentView>,
     pub(crate) left_out: usize,
+    pub(crate) of_provider: Vec<ProviderAgentView>,
     pub(crate) revoked: Vec<RevokedView>,
     /// The number of records that are counted.
     pub(crate) counted: String,
@@ -108,7 +113,12 @@ impl Agents {
             .take(AGENTS_MAX)
             .map(|token| AgentView::new(token, facts, sessions.get(token.name.as_str())))
             .collect();
-        let keys: Vec<String> = agents.iter().map(AgentView::key).collect();
+        let view = |one: &ProviderAgent| {
+            ProviderAgentView::new(one, &facts.calls, sessions.get(one.name.as_str()), facts.now_ms)
+        };
+        let of_provider: Vec<ProviderAgentView> = facts.of_provider.iter().map(view).collect();
+        let own = agents.iter().map(AgentView::key);
+        let keys: Vec<String> = own.chain(of_provider.iter().map(ProviderAgentView::key)).collect();
         let mut revoked: Vec<(&TokenInfo, i64)> =
             facts.tokens.iter().filter_map(|token| token.revoked_ms.map(|revoked_ms| (token, revoked_ms))).collect();
         revoked.sort_by_key(|(_, revoked_ms)| std::cmp::Reverse(*revoked_ms));
@@ -119,7 +129,9 @@ impl Agents {
         let typed = said.typed.beside(&facts.servers);
         Self {
             frame,
-            is_open: said.error.is_some() && !typed.name.is_empty() || said.asks_password || agents.is_empty(),
+            is_open: said.error.is_some() && !typed.name.is_empty()
+                || said.asks_password
+                || agents.is_empty() && of_provider.is_empty(),
             error: said.error,
             done: said.done,
             created: said.created,
@@ -127,6 +139,7 @@ impl Agents {
             key: Digest::of(keys.join("\n").as_bytes()).to_string(),
             left_out: live.len() - agents.len(),
             agents,
+            of_provider,
             revoked: revoked.collect(),
             counted: grouped(items(CALLS_BY_AGENT_RECORDS)),
             calls_counted: CALLS_COUNTED,
@@ -136,10 +149,6 @@ impl Agents {
 
 impl AgentView {
     fn new(token: &TokenInfo, facts: &Facts, sessions: Option<&Vec<&ClientStatus>>) -> Self {
-        let calls = |variant: Variant| {
-            let own = facts.calls.iter().filter(|one| one.agent == token.name && one.intent_type == variant);
-            (variant.operation(), own.map(|one| one.count).sum())
-        };
         let names = |names: &[String]| names.iter().take(NAMES_MAX).map(|name| short(name)).collect();
         let servers = token.scope.servers.as_ref().map(|servers| {
             let texts: Vec<String> = servers.iter().map(ToString::to_string).collect();
@@ -158,7 +167,7 @@ impl AgentView {
             created: Time::new(token.created_ms, facts.now_ms),
             last_used: token.last_used_ms.map(|used_ms| Time::new(used_ms, facts.now_ms)),
             clients: clients(token, facts, sessions),
-            calls: Variant::ALL.map(calls),
+            calls: operation_calls(&facts.calls, &token.name),
         }
     }
 
@@ -186,8 +195,21 @@ impl EditAgent {
     }
 }
 
-/// The clients with an open session. Without one, the client of the newest record.
+/// Counts the read, write and destructive calls of an agent.
+fn operation_calls(calls: &[AgentCalls], agent: &str) -> [(&'static str, u64); 3] {
+    Variant::ALL.map(|variant| {
+        let own = calls.iter().filter(|one| one.agent == agent && one.intent_type == variant);
+        (variant.operation(), own.map(|one| one.count).sum())
+    })
+}
+
 fn clients(token: &TokenInfo, facts: &Facts, sessions: Option<&Vec<&ClientStatus>>) -> Vec<ClientView> {
+    let newest = facts.clients.iter().find(|(agent, _)| *agent == token.name);
+    clients_of(newest.and_then(|(_, client)| client.as_ref()), sessions)
+}
+
+/// The clients with an open session. Without one, the client of the newest record.
+fn clients_of(newest: Option<&Untrusted>, sessions: Option<&Vec<&ClientStatus>>) -> Vec<ClientView> {
     let mut views: Vec<ClientView> = Vec::new();
     for session in sessions.into_iter().flatten() {
         let name = short(session.client.as_deref().unwrap_or("unnamed client"));
@@ -196,9 +218,7 @@ fn clients(token: &TokenInfo, facts: &Facts, sessions: Option<&Vec<&ClientStatus
         }
     }
     if views.is_empty() {
-        let newest = facts.clients.iter().find(|(agent, _)| *agent == token.name);
-        let client = newest.and_then(|(_, client)| client.as_ref());
-        views.extend(client.map(|client| ClientView { name: short(client.for_json()), session: None }));
+        views.extend(newest.map(|client| ClientView { name: short(client.for_json()), session: None }));
     }
     views
 }

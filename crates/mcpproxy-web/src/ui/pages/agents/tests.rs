@@ -17,7 +17,15 @@ fn token(name: &str, revoked_ms: Option<i64>) -> TokenInfo {
 }
 
 fn facts(tokens: Vec<TokenInfo>) -> Facts {
-    Facts { tokens, calls: vec![], sessions: vec![], clients: vec![], servers: vec!["fx".to_owned()], now_ms: NOW_MS }
+    Facts {
+        tokens,
+        of_provider: vec![],
+        calls: vec![],
+        sessions: vec![],
+        clients: vec![],
+        servers: vec!["fx".to_owned()],
+        now_ms: NOW_MS,
+    }
 }
 
 fn shown(facts: &Facts, said: Said) -> String {
@@ -50,6 +58,32 @@ fn the_client_of_the_newest_record_is_shown_without_a_session() {
     facts.clients = vec![("ci".to_owned(), Some(Untrusted::new("Codex 3\u{202E}")))];
     let html = shown(&facts, Said::default());
     assert!(html.contains("Codex 3<span class=\"mark\"") && !html.contains("connected, MCP"), "{html}");
+}
+
+#[test]
+fn agents_of_the_provider_have_no_token_to_revoke() {
+    let mut facts = facts(vec![]);
+    let (name, scope) = ("anna@id.example.com".to_owned(), token("x", None).scope);
+    let agent = Some(std::sync::Arc::new(mcpproxy_core::Agent { name: name.clone(), scope }));
+    facts.calls = vec![AgentCalls { agent: name.clone(), intent_type: Variant::Write, count: 17 }];
+    let client = Some(Untrusted::new("Claude <2>"));
+    facts.of_provider = vec![
+        ProviderAgent { name, agent, last_seen_ms: Some(NOW_MS), client },
+        ProviderAgent { name: "ben@id.example.com".to_owned(), agent: None, last_seen_ms: None, client: None },
+    ];
+    let html = shown(&facts, Said::default());
+    for expected in [
+        "anna@id.example.com",
+        "Claude &lt;2&gt;",
+        "read on fx, with files:*, unattended",
+        ">17<",
+        "/ui/activity?agent=anna%40id.example.com",
+        "known when its next request arrives",
+        "agents.oauth.blocked",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    assert!(!html.contains("/ui/agents/revoke") && !html.contains("No agents yet"), "{html}");
 }
 
 #[test]
