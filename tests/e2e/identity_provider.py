@@ -47,7 +47,8 @@ class _Process:
 
     def _control(self, base: str, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(f"{base}/test/{path}", data=data), timeout=10) as answer:
+        request = urllib.request.Request(f"{base}/test/{path}", data=data, headers={"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
 
