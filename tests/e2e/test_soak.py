@@ -1,11 +1,13 @@
-"""The judgement of a soak run, on measurements that are made up."""
+"""The judgement of a soak run on measurements that are made up, and a short run."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
+SOAK = Path(__file__).resolve().parents[1] / "soak"
+sys.path.insert(0, str(SOAK))
 
 from judge import Sample, verdict  # noqa: E402
 
@@ -57,3 +59,11 @@ def test_a_few_minutes_show_everything_but_slow_growth() -> None:
     steady = verdict(minutes(rss=0.1, fds=0))
     assert not steady.wrong and steady.unjudged[0].startswith("growth of memory"), steady
     assert verdict(minutes(rss=0, fds=1)).wrong[0].startswith("file descriptors")
+
+
+def test_a_short_run_passes() -> None:
+    """Every part of the load and every flood runs, so that a long run does not fail at its first step."""
+    command = [sys.executable, str(SOAK / "soak.py"), "0.3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "too short to judge everything" in done.stdout, done.stdout

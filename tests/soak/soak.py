@@ -117,8 +117,8 @@ class Soak:
     def open_sessions(self) -> None:
         """Opens sessions and leaves them, as clients that crash do."""
         while self.goes_on():
-            with self.through_outages(), Wire(self.gateway.mcp, self.gateway.token, LEGACY).http:
-                pass
+            with self.through_outages():
+                Wire(self.gateway.mcp, self.gateway.token, LEGACY).http.close()
             time.sleep(0.2)
 
     @contextlib.contextmanager

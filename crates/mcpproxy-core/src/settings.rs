@@ -39,6 +39,7 @@ mod intent;
 mod keys;
 mod limits;
 mod oauth;
+mod people;
 mod read;
 mod reference;
 mod schema;
@@ -76,6 +77,7 @@ pub use identity::{ServerIdentity, WrittenTransport};
 pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
 pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
+pub use people::{OidcSettings, PeopleSettings, Selectors, SessionSettings};
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
 pub use secret::Secret;
@@ -102,6 +104,7 @@ pub struct Settings {
     pub trust: TrustSettings,
     pub activity: ActivitySettings,
     pub approvals: ApprovalSettings,
+    pub people: PeopleSettings,
     pub listen: SocketAddr,
     /// The time that a stopping gateway waits for running calls.
     pub shutdown_grace: Duration,
@@ -213,6 +216,7 @@ impl Default for Settings {
             trust: TrustSettings::default(),
             activity: ActivitySettings::default(),
             approvals: ApprovalSettings::default(),
+            people: PeopleSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             shutdown_grace: Duration::from_secs(10),
             direct_mode: true,
@@ -246,6 +250,10 @@ impl Settings {
             && webhook.secret.stands_in_file()
         {
             found.push("approvals.notify.webhook.secret".to_owned());
+        }
+        let client_secret = self.people.oidc.as_ref().and_then(|oidc| oidc.client_secret.as_ref());
+        if client_secret.is_some_and(Secret::stands_in_file) {
+            found.push("people.oidc.client_secret".to_owned());
         }
         found
     }
@@ -324,6 +332,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         trust: trust::read(reader, fields).unwrap_or_default(),
         activity: activity::read(reader, fields).unwrap_or_default(),
         approvals: approvals::read(reader, fields).unwrap_or_default(),
+        people: people::read(reader, fields).unwrap_or_default(),
         listen: reader.parsed_of(fields, "listen", parse_listen).unwrap_or(default.listen),
         shutdown_grace: reader
             .parsed_of(fields, "shutdown_grace", amount::parse_wait)

@@ -240,6 +240,10 @@ impl Approvals {
         &self.shared.store
     }
 
+    fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
     async fn approve_as(&self, id: &ApprovalId, by: &str, given: Assurance) -> Result<DecisionResult, StoreError> {
         let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
         if found.state == ApprovalState::Pending && given < found.least {

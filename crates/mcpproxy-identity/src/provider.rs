@@ -44,11 +44,18 @@ pub enum ProviderError {
 pub struct Provider {
     issuer: String,
     fetch: Fetch,
-    metadata: Mutex<Option<(Instant, Arc<Metadata>)>>,
+    metadata: Mutex<KnownMetadata>,
     keys: ArcSwapOption<KeySet>,
     /// Held during a request for keys, so that there is one at a time.
     refreshing: Mutex<()>,
     last_try: SyncMutex<Option<Instant>>,
+}
+
+/// The last metadata, and the last failure to read it.
+#[derive(Default)]
+struct KnownMetadata {
+    read: Option<(Instant, Arc<Metadata>)>,
+    failed: Option<Instant>,
 }
 
 impl Provider {
@@ -74,21 +81,29 @@ impl Provider {
         self.fetch
     }
 
-    /// Returns the provider's metadata, read at most once an hour. A failed read falls back to an older document.
+    /// Returns the provider's metadata, read at most once an hour. A failed read falls back to an older document. It is
+    /// repeated after `RETRY_AFTER`, so that a provider which does not answer cannot keep everyone waiting.
     pub async fn metadata(&self) -> Result<Arc<Metadata>, ProviderError> {
         let mut known = self.metadata.lock().await;
-        if let Some((read_at, metadata)) = &*known
+        if let Some((read_at, metadata)) = &known.read
             && read_at.elapsed() < METADATA_FOR
         {
             return Ok(Arc::clone(metadata));
         }
+        let older = known.read.as_ref().map(|(_, metadata)| Arc::clone(metadata));
+        if known.failed.is_some_and(|failed| failed.elapsed() < RETRY_AFTER) {
+            return older.ok_or(ProviderError::Recently);
+        }
         match metadata::discover(self.fetch, &self.issuer).await {
             Ok(found) => {
                 let found = Arc::new(found);
-                *known = Some((Instant::now(), Arc::clone(&found)));
+                *known = KnownMetadata { read: Some((Instant::now(), Arc::clone(&found))), failed: None };
                 Ok(found)
             }
-            Err(error) => known.as_ref().map(|(_, metadata)| Arc::clone(metadata)).ok_or(error),
+            Err(error) => {
+                known.failed = Some(Instant::now());
+                older.ok_or(error)
+            }
         }
     }
 

@@ -32,7 +32,11 @@ mod text;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
+pub use accounts::invitation::{Invitation, OperatorInvitation, Reset};
+pub use accounts::operator_action::OperatorAction;
+pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};
+pub use accounts::sign_in::{InvitationDigest, NewSignIn, SessionDigest, TakenSignIn};
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
@@ -65,6 +69,6 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
-pub use sign_ins::{NewSignIn, SealedSignIn, SealingKey};
+pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

@@ -87,7 +87,7 @@ pub struct SealedSignIn {
 
 /// A sign-in to store, in place of an earlier one.
 #[derive(Clone, Debug)]
-pub struct NewSignIn<'a> {
+pub struct NewServerSignIn<'a> {
     pub identity: &'a str,
     pub server: &'a str,
     pub key_id: &'a str,
@@ -111,7 +111,7 @@ impl Store {
     }
 
     /// Stores a sign-in. Versions are times, so that a row that was removed in between has no earlier version.
-    pub async fn save_server_sign_in(&self, new: &NewSignIn<'_>, now_ms: i64) -> Result<(), StoreError> {
+    pub async fn save_server_sign_in(&self, new: &NewServerSignIn<'_>, now_ms: i64) -> Result<(), StoreError> {
         let sql = "INSERT INTO server_sign_ins \
              (identity, server, version, key_id, sealed, signed_in_by, signed_in_ms, lease_holder, lease_until_ms) \
              VALUES ($1, $2, $3, $4, $5, $6, $3, NULL, 0) \

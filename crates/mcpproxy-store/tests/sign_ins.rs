@@ -5,12 +5,12 @@
 mod common;
 
 use common::Place;
-use mcpproxy_store::NewSignIn;
+use mcpproxy_store::NewServerSignIn;
 
 on_both!(a_sign_in_is_replaced_renewed_and_removed, only_one_gateway_renews);
 
-fn new<'a>(sealed: &'a [u8], by: Option<&'a str>) -> NewSignIn<'a> {
-    NewSignIn { identity: "id", server: "notes", key_id: "k", sealed, signed_in_by: by }
+fn new<'a>(sealed: &'a [u8], by: Option<&'a str>) -> NewServerSignIn<'a> {
+    NewServerSignIn { identity: "id", server: "notes", key_id: "k", sealed, signed_in_by: by }
 }
 
 async fn a_sign_in_is_replaced_renewed_and_removed(place: &Place) {

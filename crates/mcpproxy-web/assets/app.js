@@ -97,7 +97,7 @@
   document.addEventListener("visibilitychange", () => { if (again && !document.hidden) { again = false; refresh(); } });
 
   // A tab that nobody touches must not keep its session alive: after a while it stops listening.
-  const IDLE = 14 * 60 * 1000;
+  const IDLE = Number(document.body.dataset.idle || 900) * 14 / 15 * 1000;
   let source = null, touched = Date.now(), timer = 0;
   const listen = () => {
     const path = document.body.dataset.live;

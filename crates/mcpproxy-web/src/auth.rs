@@ -3,7 +3,7 @@
 //! [`Guard`] rejects foreign hosts and origins before anything else. `identity` finds the sender of a request: an
 //! agent, the admin key, a signed-in user, or none of them. `access` decides if the sender may use a REST endpoint.
 //! `login`, `presence` and `factor` are the three levels of proof that a user gives: a session, presence at this page,
-//! and a fresh second factor.
+//! and a fresh second factor. `oidc` gets the first and the last of them from an identity provider.
 
 pub(crate) mod access;
 mod admin_key;
@@ -12,11 +12,13 @@ pub(crate) mod factor;
 mod guard;
 pub(crate) mod identity;
 pub(crate) mod login;
+pub(crate) mod oidc;
 pub(crate) mod origin;
 pub(crate) mod passkey;
 pub(crate) mod password;
 pub(crate) mod presence;
 pub(crate) mod records;
+pub(crate) mod recovery;
 pub(crate) mod sign_ins;
 pub(crate) mod slow_lane;
 pub(crate) mod totp;

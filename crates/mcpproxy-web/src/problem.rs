@@ -84,6 +84,9 @@ problems! {
     WRONG_LOGIN = UNAUTHORIZED "wrong_login" challenge "Session"
         "the name or the password is wrong"
         hint "try again; five failures within a minute block further attempts for up to a minute";
+    PASSWORD_OFF = FORBIDDEN "password_off"
+        "this gateway does not accept passwords (`people.password`)"
+        hint "sign in with the identity provider on the page /ui/login";
     AGENT_NOT_ALLOWED = FORBIDDEN "agent_not_allowed"
         "agent tokens cannot use the admin API"
         hint "agent tokens work on /mcp; here, send the key from `admin.key` as `X-API-Key` and no `Authorization` header";

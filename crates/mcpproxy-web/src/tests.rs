@@ -16,6 +16,7 @@ mod overview_pages;
 mod people;
 mod plain;
 mod presence;
+mod recovery;
 mod reviews;
 mod server_pages;
 mod settings_pages;

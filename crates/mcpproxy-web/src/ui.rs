@@ -14,6 +14,8 @@ mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod posted;
+mod provider;
+mod recovery;
 mod servers;
 mod settings;
 mod sign_in;
@@ -48,6 +50,8 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         agents::PAGES,
         settings::PAGES,
         sign_in::PAGES,
+        provider::PAGES,
+        recovery::PAGES,
         account::PAGES,
         users::PAGES,
         approvals::PAGES,
@@ -142,7 +146,7 @@ fn login_path(next: &str) -> String {
 }
 
 fn signed_out(looked_from: &str) -> Response {
-    let text = "Nothing was changed. Sessions end after 15 minutes without activity.";
+    let text = "Nothing was changed. Sessions end after some time without activity: 15 minutes, unless the settings say otherwise.";
     notice(StatusCode::UNAUTHORIZED, "You are signed out", text, (&login_path(looked_from), "Sign in"))
 }
 

@@ -26,6 +26,7 @@ mod stdio;
 mod token;
 mod tools;
 pub(crate) mod usage;
+mod users;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::Format;
+use crate::terminal::output::{self, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,6 +99,8 @@ enum Command {
     #[command(subcommand)]
     Token(token::TokenCommand),
     #[command(subcommand)]
+    Users(users::UsersCommand),
+    #[command(subcommand)]
     Activity(activity::ActivityCommand),
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
@@ -118,6 +121,8 @@ enum Command {
 /// Runs the command that the arguments name, or `serve` if they name none.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<Exit> {
     let home = Home::resolve(cli.global.home)?;
+    let folder = home.clone();
+    output::rewrite_commands(move |text| with_home(text, &folder));
     let command = cli.command.unwrap_or(Command::Serve(serve::Serve::default()));
     run_command(&home, cli.global.output, command).await.map_err(|mut error| {
         if let Some(failure) = error.downcast_mut::<Failure>() {
@@ -139,6 +144,9 @@ pub(crate) fn with_given_home(hint: &str, args: &[String]) -> String {
 /// Adds `--home` to every command in a hint, if the data folder needs it. Hints are there to be copied, and most are
 /// written where the data folder is not known.
 fn with_home(hint: &str, home: &Home) -> String {
+    if home.is_default() || !hint.contains("mcpproxy ") {
+        return hint.to_owned();
+    }
     let commands = Cli::command();
     let mut parts = hint.split("mcpproxy ");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -163,6 +171,7 @@ async fn run_command(home: &Home, format: Format, command: Command) -> anyhow::R
         Command::Import(import) => import::run(home, format, import).await,
         Command::Lock(args) => lock::run(home, format, &args).await,
         Command::Token(command) => token::run(home, format, command).await,
+        Command::Users(command) => users::run(home, format, command).await,
         Command::Activity(command) => activity::run(home, format, command).await,
         Command::Approvals(command) => approvals::run(home, format, command).await,
         Command::Contract(command) => contract::run(home, format, command).await,

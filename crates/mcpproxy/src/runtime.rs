@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
-use self::listen::{bind, own_url};
+use self::listen::bind;
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
 use self::weigh::KnownTools;
@@ -65,7 +65,7 @@ use crate::terminal::time::now_ms;
 
 pub(crate) use self::banner::banner;
 pub(crate) use self::end_signal::EndSignal;
-pub(crate) use self::listen::Listen;
+pub(crate) use self::listen::{Listen, own_url};
 
 /// Time to write the last records, on a disk that may be slow or gone.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(8);

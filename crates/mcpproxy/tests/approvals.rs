@@ -14,6 +14,8 @@ mod anna;
 mod common;
 #[path = "approvals/review.rs"]
 mod review;
+#[path = "approvals/users.rs"]
+mod users;
 #[path = "approvals/weakening.rs"]
 mod weakening;
 

@@ -25,6 +25,7 @@
 // | `rotate` | true | rotate refresh tokens; a reused one revokes the whole grant |
 // | `keys` | none | a file with the signing keys. It is read if it exists, else written. Restart with another one to rotate keys. |
 // | `metadata` | {} | members that replace those of the metadata documents; null removes a member |
+// | `id_token` | {} | claims that replace those of ID tokens, such as `nonce`, `iss`, `auth_time` or `acr`; null removes a claim |
 // | `iss` | true | RFC 9207 `iss` in authorization responses: true, false (none), or another issuer to claim |
 //
 // The test controls it while it runs, at `/test/…` of the same port:
@@ -32,7 +33,7 @@
 // | request | effect |
 // |---|---|
 // | `GET /test/requests` | what clients requested: `[{"route", "method", "status", "params"}]`; `params` has no secrets |
-// | `POST /test/set {…}` | changes `login`, `user`, `iss`, `metadata`, `ttl`, `users`, `token_claims`, and `down` |
+// | `POST /test/set {…}` | changes `login`, `user`, `iss`, `id_token`, `metadata`, `ttl`, `users`, `token_claims`, and `down` |
 // | `POST /test/set {"down": true}` | answers 503 to everything but `/test/`; `"drop"` closes connections; a number is a delay in ms |
 // | `GET /test/secrets` | every token and code that it issued, to look for leaks |
 // | `POST /test/forget` | forgets all refresh tokens, as if they were revoked |
@@ -50,7 +51,7 @@ const config = {
     ada: { email: 'ada@example.com', email_verified: true, name: 'Ada', groups: ['staff', 'mcp-admins'] },
     bob: { email: 'bob@example.com', email_verified: true, name: 'Bob', groups: ['staff'] }
   },
-  token_claims: {}, login: 'auto', refresh: true, rotate: true, metadata: {}, iss: true, down: false,
+  token_claims: {}, login: 'auto', refresh: true, rotate: true, metadata: {}, id_token: {}, iss: true, down: false,
   ...JSON.parse(process.argv[2] ?? '{}')
 };
 config.ttl = { access: 3600, refresh: 86_400, code: 60, id: 3600, device: 600, ...config.ttl };
@@ -115,6 +116,7 @@ provider.use(async (ctx, next) => {
   await next();
   note(ctx);
   disguise(ctx);
+  await forge(ctx);
 });
 
 const answer = provider.callback();
@@ -224,6 +226,16 @@ function disguise(ctx) {
     else url.searchParams.set('iss', config.iss);
     ctx.set('location', url.href);
   }
+}
+
+// Signs the ID token of an answer again, with other claims.
+async function forge(ctx) {
+  if (!ctx.body?.id_token || Object.keys(config.id_token).length === 0) return;
+  const [head, payload] = ctx.body.id_token.split('.').slice(0, 2).map(part => JSON.parse(Buffer.from(part, 'base64url')));
+  const claims = Object.entries({ ...payload, ...config.id_token }).filter(([, value]) => value !== null);
+  const key = jwks.keys.find(one => one.kid === head.kid);
+  const id_token = await new SignJWT(Object.fromEntries(claims)).setProtectedHeader(head).sign(await importJWK(key, key.alg));
+  ctx.body = { ...ctx.body, id_token };
 }
 
 async function control(path, request, response) {

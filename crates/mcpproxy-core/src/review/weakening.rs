@@ -37,7 +37,7 @@ use super::diff::{ChangeKind, FieldChange, ToolChange, applying, changed_needs, 
 use crate::catalog::Offered;
 use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, Source, StepUp, ToolPattern};
 use crate::policy::{POLICIES_MAX, Policies, Policy};
-use crate::settings::{Channels, ContractSettings, IntentSettings};
+use crate::settings::{Channels, ContractSettings, IntentSettings, PeopleSettings};
 use crate::{RiskLevel, Untrusted};
 use judge::{Judge, decisive_facts};
 use settings::{held_channels, held_intent, held_settings, weaker_settings};
@@ -57,6 +57,8 @@ pub struct Rules {
     pub channels: Channels,
     /// A server that is accepted at first sight can describe its tools as it likes.
     pub trust: TrustRules,
+    /// Everyone who may sign in can approve.
+    pub people: PeopleSettings,
 }
 
 /// Everything that new rules allow and old ones do not.
@@ -206,7 +208,8 @@ impl Rules {
         }
         let channels = held_channels(old.channels, self.channels);
         let trust = self.trust.held(&old.trust);
-        let mixed = Self { contracts, policies, settings, intent, channels, trust };
+        let people = self.people.held(&old.people);
+        let mixed = Self { contracts, policies, settings, intent, channels, trust, people };
         if mixed.contracts.iter().count() > CONTRACTS_MAX || mixed.policies.iter().count() > POLICIES_MAX {
             return Err(TooMany);
         }

@@ -94,6 +94,22 @@ pub(super) fn parse_public_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads the issuer of an identity provider. The text must stay as it is, because tokens repeat it exactly.
+pub(super) fn parse_issuer(text: &str) -> Result<String, String> {
+    let bad =
+        || "expected the issuer of a provider, such as \"https://id.example.com\", without `?` and `#`".to_owned();
+    check_server_url(text).map_err(|_| bad())?;
+    let url = Url::parse(text).map_err(|_| bad())?;
+    match url.scheme() {
+        _ if url.query().is_some() => Err(bad()),
+        "https" => Ok(text.to_owned()),
+        _ if is_loopback(&url) => Ok(text.to_owned()),
+        _ => Err("anyone on the network could sign in as anyone; write `https://`; `http://` is accepted for \
+                  `localhost` only"
+            .to_owned()),
+    }
+}
+
 /// Checks the URL of a webhook. The messages do not show it, because it may hold a key.
 pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
     check_server_url(text)?;
@@ -101,6 +117,11 @@ pub(super) fn check_webhook_url(text: &str) -> Result<(), String> {
         Ok(url) if url.scheme() == "https" || is_here(&url) => Ok(()),
         _ => Err("approval requests would cross the network unencrypted; write `https://`".to_owned()),
     }
+}
+
+/// Returns true for `localhost` itself and for loopback addresses. Other names below `localhost` may be resolved elsewhere.
+fn is_loopback(url: &Url) -> bool {
+    is_here(url) && !matches!(url.host(), Some(url::Host::Domain(name)) if name != "localhost")
 }
 
 /// Returns true for a loopback host.

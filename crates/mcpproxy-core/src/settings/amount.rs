@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::people::SESSION_MAX;
 use crate::file::amount::{DAY, GIB, duration, size};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,6 +44,16 @@ pub(super) fn parse_expiry(text: &str) -> Result<Duration, String> {
 /// Reads how long an approval request of an unattended agent stays open: `24h`.
 pub(super) fn parse_headless_expiry(text: &str) -> Result<Duration, String> {
     parse_within(text, (MINUTE, "1m"), (7 * DAY, "7d"))
+}
+
+/// Reads how long a session lasts without requests: `15m`.
+pub(super) fn parse_session_idle(text: &str) -> Result<Duration, String> {
+    parse_within(text, (MINUTE, "1m"), (SESSION_MAX, "7d"))
+}
+
+/// Reads how long a session lasts: `12h`.
+pub(super) fn parse_session_max(text: &str) -> Result<Duration, String> {
+    parse_within(text, (MINUTE, "1m"), (SESSION_MAX, "7d"))
 }
 
 /// Reads the time between two reads of a server's tools: `60s`, or `0s` for never.

@@ -171,7 +171,11 @@ fn read_webhook(reader: &mut Reader<'_>, node: &Node) -> Option<Webhook> {
 }
 
 /// Reads a value with its references resolved. A value with an unresolved reference is not checked.
-fn read_secret(reader: &mut Reader<'_>, node: &Node, check: fn(&str) -> Result<(), String>) -> Option<Secret> {
+pub(super) fn read_secret(
+    reader: &mut Reader<'_>,
+    node: &Node,
+    check: fn(&str) -> Result<(), String>,
+) -> Option<Secret> {
     let expanded = reader.expanded(node)?;
     let is_left = reader.context.stand_in().is_some_and(|stand_in| expanded.text.contains(stand_in));
     if !is_left {

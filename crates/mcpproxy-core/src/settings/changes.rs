@@ -57,6 +57,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         trust,
         activity,
         approvals,
+        people,
         listen,
         shutdown_grace,
         direct_mode,
@@ -88,6 +89,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
     let sections = [
         ("activity", old.activity != *activity),
         ("approvals", old.approvals != *approvals),
+        ("people", old.people != *people),
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
@@ -224,6 +226,7 @@ mod tests {
             "activity",
         );
         check(|new| new.approvals.wait += Duration::from_secs(1), "approvals");
+        check(|new| new.people.password = false, "people");
         check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");

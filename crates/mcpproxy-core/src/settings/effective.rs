@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::reference::has_reference;
-use super::{Channel, Durability, Settings, StorageUrl};
+use super::{Channel, Durability, OidcSettings, Settings, StorageUrl};
 use crate::file::amount::duration_text;
 use crate::file::{Node, NodeValue};
 use crate::mask;
@@ -155,6 +155,7 @@ impl Settings {
             ("trust.changes", trust.changes.as_str().to_owned()),
         ];
         values.extend(self.approval_values());
+        values.extend(self.people_values());
         values.extend(self.log_values());
         values
     }
@@ -182,6 +183,30 @@ impl Settings {
                 approvals.notify.command.as_ref().and_then(|words| words.first()).cloned().unwrap_or_default(),
             ),
             ("approvals.notify.bell", approvals.notify.bell.to_string()),
+        ]
+    }
+
+    fn people_values(&self) -> Vec<(&'static str, String)> {
+        let (people, oidc) = (&self.people, self.people.oidc.as_ref());
+        let text = |value: fn(&OidcSettings) -> String| oidc.map(value).unwrap_or_default();
+        let secret = oidc.and_then(|oidc| oidc.client_secret.as_ref()).map(|_| HIDDEN.to_owned()).unwrap_or_default();
+        vec![
+            ("people.password", people.password.to_string()),
+            ("people.session.idle", duration_text(people.session.idle)),
+            ("people.session.max", duration_text(people.session.max)),
+            ("people.oidc.issuer", text(|oidc| oidc.issuer.clone())),
+            ("people.oidc.client_id", text(|oidc| oidc.client_id.clone())),
+            ("people.oidc.client_secret", secret),
+            ("people.oidc.scopes", text(|oidc| oidc.scopes.join(", "))),
+            ("people.oidc.allowed.emails", text(|oidc| oidc.allowed.emails.join(", "))),
+            ("people.oidc.allowed.domains", text(|oidc| oidc.allowed.domains.join(", "))),
+            ("people.oidc.allowed.groups", text(|oidc| oidc.allowed.groups.join(", "))),
+            ("people.oidc.admins.emails", text(|oidc| oidc.admins.emails.join(", "))),
+            ("people.oidc.admins.domains", text(|oidc| oidc.admins.domains.join(", "))),
+            ("people.oidc.admins.groups", text(|oidc| oidc.admins.groups.join(", "))),
+            ("people.oidc.groups_claim", text(|oidc| oidc.groups_claim.clone())),
+            ("people.oidc.name", text(|oidc| oidc.name.clone())),
+            ("people.oidc.acr", text(|oidc| oidc.acr.clone().unwrap_or_default())),
         ]
     }
 

@@ -15,6 +15,7 @@ pub(super) const TOP: Keys = Keys {
         "trust",
         "activity",
         "approvals",
+        "people",
         "listen",
         "shutdown_grace",
         "direct_mode",
@@ -102,6 +103,20 @@ pub(super) const CHANNELS: Keys = Keys {
 pub(super) const NOTIFY: Keys = Keys { known: &["webhook", "command", "bell"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const WEBHOOK: Keys = Keys { known: &["url", "secret"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const PEOPLE: Keys = Keys {
+    known: &["password", "oidc", "session"],
+    advice: &[("passwords", "did you mean `password`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const OIDC: Keys = Keys {
+    known: &["issuer", "client_id", "client_secret", "scopes", "allowed", "admins", "groups_claim", "name", "acr"],
+    advice: &[("allow", "did you mean `allowed`?"), ("_comment", COMMENTS)],
+};
+
+pub(super) const SELECTORS: Keys = Keys { known: &["emails", "domains", "groups"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const SESSION: Keys = Keys { known: &["idle", "max"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 

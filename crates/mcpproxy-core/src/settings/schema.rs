@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ApprovalSettings, LimitSettings, SERVERS_MAX, ServerSettings, keys};
+use super::{ApprovalSettings, LimitSettings, OidcSettings, SERVERS_MAX, ServerSettings, keys};
 use crate::file;
 
 /// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks
@@ -41,6 +41,7 @@ pub fn schema() -> Value {
             "trust": trust(),
             "activity": activity(),
             "approvals": approvals(),
+            "people": people(),
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
@@ -82,6 +83,60 @@ pub fn schema() -> Value {
             "limits": limits(&default.limits)
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
+    })
+}
+
+fn people() -> Value {
+    let selectors = |description: &str| {
+        let list = |description: &str| json!({ "type": "array", "items": { "type": "string" }, "default": [], "description": description });
+        json!({
+            "type": "object",
+            "description": description,
+            "additionalProperties": false,
+            "properties": {
+                "emails": list("E-mail addresses that the provider has verified."),
+                "domains": list("Domains of e-mail addresses that the provider has verified, such as `example.com`."),
+                "groups": list("Groups, as `groups_claim` names them.")
+            }
+        })
+    };
+    json!({
+        "type": "object",
+        "description": "Users: how they sign in, and how long their sessions last.",
+        "additionalProperties": false,
+        "properties": {
+            "password": {
+                "type": "boolean",
+                "default": true,
+                "description": "Local users may sign in with a password. false needs `oidc`."
+            },
+            "session": {
+                "type": "object",
+                "description": "The lifetime of sessions.",
+                "additionalProperties": false,
+                "properties": {
+                    "idle": { "$ref": "#/$defs/duration", "default": "15m", "description": "A session without requests ends after this time: \"1m\" to \"7d\"." },
+                    "max": { "$ref": "#/$defs/duration", "default": "12h", "description": "Every session ends after this time: \"1m\" to \"7d\"." }
+                }
+            },
+            "oidc": {
+                "type": "object",
+                "description": "An OpenID Connect provider with which users sign in. Register the redirect URI `PUBLIC_URL/ui/sign-in/oidc/callback` there.",
+                "additionalProperties": false,
+                "required": ["issuer", "client_id", "allowed"],
+                "properties": {
+                    "issuer": { "type": "string", "minLength": 1, "description": "The issuer, exactly as the provider writes it, such as `https://id.example.com/realms/main`. `http://` is accepted for localhost only." },
+                    "client_id": { "type": "string", "minLength": 1, "description": "The client ID that the provider gave to this gateway." },
+                    "client_secret": { "type": "string", "minLength": 1, "description": "The client secret, best in `${env:NAME}` or `${file:PATH}`. Leave it out for a public client." },
+                    "scopes": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Scopes to request besides `openid`, `profile` and `email`, such as `groups`." },
+                    "allowed": selectors("The users who may sign in, and so approve calls. One match is enough. It must not be empty."),
+                    "admins": selectors("Of these users, those who may also invite and remove users."),
+                    "groups_claim": { "type": "string", "default": OidcSettings::GROUPS_CLAIM, "description": "The claim of the ID token with the groups of a user. Dots reach into objects: `realm_access.roles`." },
+                    "name": { "type": "string", "default": OidcSettings::NAME, "description": "The name of the provider on the button, such as `Example SSO`." },
+                    "acr": { "type": "string", "description": "The authentication context (`acr`) that a step-up requires, such as a multi-factor one. The gateway requests it, and refuses another one." }
+                }
+            }
+        }
     })
 }
 

@@ -148,6 +148,7 @@ fn a_pasted_file() {
         },
         contracts: ContractSettings { unclassified: Unclassified::Deny, weakening: Weakening::Apply },
         trust: TrustSettings { first_sight: Welcome::Accept, changes: OnChange::Warn },
+        people: PeopleSettings::default(),
         activity: ActivitySettings {
             durability: Durability::All,
             checkpoints_to: Some("/home/ann/checkpoints.txt".to_owned()),

@@ -1,7 +1,9 @@
-//! Background task for approvals: notices decisions of other replicas, and ends expired requests.
+//! Background task for approvals: notices decisions of other replicas, ends expired requests, and records what the
+//! operator did to accounts at the terminal.
 
 use std::time::Duration;
 
+use mcpproxy_store::{Kind, NewRecord, OperatorAction, Status, StoreError, WaitFor};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +36,9 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
         }
         if expired.is_due() {
             end_overdue(&approvals).await;
+            if let Err(error) = record_operator_actions(&approvals).await {
+                tracing::debug!(%error, "could not record a change of an account by the operator");
+            }
         }
         if forgot.is_due()
             && let Err(error) = approvals.store().remove_expired(now_ms()).await
@@ -70,4 +75,19 @@ async fn end_overdue(approvals: &Approvals) {
             tracing::debug!(%error, "could not end an expired approval request");
         }
     }
+}
+
+async fn record_operator_actions(approvals: &Approvals) -> Result<(), StoreError> {
+    for action in approvals.store().take_operator_actions(now_ms()).await? {
+        let OperatorAction { id: _, time_ms, code, user_name } = &action;
+        let metadata = serde_json::json!({"user": user_name, "by": "operator", "done_ms": time_ms});
+        let record = NewRecord {
+            code: Some(code.clone()),
+            metadata: metadata.to_string(),
+            ..NewRecord::blank(Kind::Auth, Status::Success, now_ms(), rand::random())
+        };
+        approvals.ledger().append(record, WaitFor::Disk).await?;
+        approvals.store().finish_operator_action(&action).await?;
+    }
+    Ok(())
 }

@@ -50,6 +50,7 @@ impl Gateway {
             intent: snapshot.settings.intent.clone(),
             channels: snapshot.settings.approvals.channels,
             trust: TrustRules::of(&snapshot.settings),
+            people: snapshot.settings.people.clone(),
         };
         let new = Rules { contracts: Arc::clone(contracts), ..old.clone() };
         Weaker::between(&old, &new, &self.offered())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mcpproxy_core::settings::Secret;
-use mcpproxy_store::{NewSignIn, StoreError};
+use mcpproxy_store::{NewServerSignIn, StoreError};
 use rmcp::transport::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ impl OAuth {
         by: Option<&str>,
     ) -> Result<(), StoreError> {
         let sealed = self.seal(identity, saved)?;
-        let new = NewSignIn { identity, server, key_id: self.key.id(), sealed: &sealed, signed_in_by: by };
+        let new = NewServerSignIn { identity, server, key_id: self.key.id(), sealed: &sealed, signed_in_by: by };
         self.store.save_server_sign_in(&new, (self.now_ms)()).await
     }
 

@@ -35,6 +35,7 @@ mod misbehaving;
 mod notices;
 mod peer;
 mod peer_http;
+mod pins_away;
 mod pipes;
 mod reconnect;
 mod relay;

@@ -111,5 +111,5 @@ async fn no_error_repeats_the_token() {
     let token = key.sign(&with(issuer.claims(), "aud", json!("private-audience")));
     let refused = provider.verify(&token, AUDIENCE).await.err().unwrap();
     let text = format!("{refused} {refused:?}");
-    assert!(!text.contains("private-audience") && !text.contains(&token[..20]));
+    assert!(!text.contains("private-audience") && !text.contains(token.get(..20).unwrap()));
 }

@@ -1,5 +1,6 @@
 //! Users as operators see them: second factor, sessions, and when they were last seen.
 
+use super::provider::ProviderAccount;
 use crate::sql::columns::Columns;
 use crate::sql::{Statement, Value};
 use crate::{Store, StoreError};
@@ -7,11 +8,12 @@ use crate::{Store, StoreError};
 const READING: &str = "list the users";
 /// Users in one list. A gateway has a handful.
 const USERS_MAX: usize = 200;
-const LIST: &str = "SELECT name, created_ms, CASE WHEN totp_secret IS NOT NULL \
+const LIST: &str = "SELECT name, created_ms, CASE WHEN issuer IS NOT NULL OR totp_secret IS NOT NULL \
      OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) \
      THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, \
      (SELECT max(used_ms) FROM sessions WHERE sessions.user_name = users.name), \
-     (SELECT count(*) FROM sessions WHERE sessions.user_name = users.name AND used_ms > $1 AND sessions.created_ms > $2) \
+     (SELECT count(*) FROM sessions WHERE sessions.user_name = users.name AND used_ms > $1 AND sessions.created_ms > $2), \
+     issuer, profile, CASE WHEN password_hash <> '' THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END \
      FROM users ORDER BY name LIMIT $3";
 
 /// A user with their sessions.
@@ -19,7 +21,11 @@ const LIST: &str = "SELECT name, created_ms, CASE WHEN totp_secret IS NOT NULL \
 pub struct Account {
     pub name: String,
     pub created_ms: i64,
-    /// `true` if the user has a second factor, and so can approve.
+    /// The account at the identity provider, if the user signs in there.
+    pub provider: Option<ProviderAccount>,
+    /// `false` for users of a provider, and after a reset.
+    pub has_password: bool,
+    /// `true` if the user has a second factor, and so can approve. Users of a provider have it there.
     pub is_enrolled: bool,
     /// The last use of a session. `None` if the user has signed out or never signed in.
     pub seen_ms: Option<i64>,
@@ -41,6 +47,8 @@ impl Store {
                 is_enrolled: columns.number(2)? != 0,
                 seen_ms: columns.int(3)?,
                 sessions: columns.count(4)?.into(),
+                provider: ProviderAccount::read(&columns, 5)?,
+                has_password: columns.number(7)? != 0,
             })
         };
         rows.iter().map(account).collect()

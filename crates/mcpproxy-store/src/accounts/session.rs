@@ -7,6 +7,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::provider::ProviderAccount;
 use super::secret::{digest, secret};
 use crate::error::with_causes;
 use crate::sql::columns::Columns;
@@ -19,9 +20,9 @@ const PAGE_KEY_PREFIX: &str = "page_";
 const TOUCH_PAUSE_MS: i64 = 60_000;
 const READING: &str = "look up a session";
 const CHANGING: &str = "change the table of sessions";
-const FIND: &str = "SELECT users.name, sessions.created_ms, sessions.used_ms, CASE WHEN users.totp_secret IS NOT NULL \
-     OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) \
-     THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, sessions.page_key \
+const FIND: &str = "SELECT users.name, sessions.created_ms, sessions.used_ms, CASE WHEN users.issuer IS NOT NULL \
+     OR users.totp_secret IS NOT NULL OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name) \
+     THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END, sessions.page_key, users.issuer, users.profile \
      FROM sessions JOIN users ON users.name = sessions.user_name WHERE sessions.hash = $1";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +31,10 @@ pub struct Session {
     /// Forms carry this token to prove that they come from our pages.
     pub csrf: String,
     pub created_ms: i64,
-    /// `true` if the user has a second factor.
+    /// `true` if the user has a second factor. Users of a provider have it there.
     pub is_enrolled: bool,
+    /// The account at the identity provider, if the user signs in there.
+    pub provider: Option<ProviderAccount>,
     page_key_digest: Vec<u8>,
 }
 
@@ -59,6 +62,7 @@ impl Session {
             created_ms: columns.number(1)?,
             is_enrolled: columns.number(3)? != 0,
             page_key_digest: columns.bytes(4)?.unwrap_or_default(),
+            provider: ProviderAccount::read(&columns, 5)?,
         };
         Ok((session, columns.number(2)?))
     }
@@ -118,6 +122,12 @@ impl Store {
         let sql = "DELETE FROM sessions WHERE hash = $1";
         let statement = Statement::new(sql, vec![Value::bytes(&digest(secret))]);
         self.database().change(statement, CHANGING).await.map(drop)
+    }
+
+    /// Ends all sessions of a user. Returns their number.
+    pub async fn close_sessions_of(&self, name: &str) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM sessions WHERE user_name = $1";
+        self.database().change(Statement::new(sql, vec![Value::text(name)]), CHANGING).await
     }
 
     /// Saves the state that checking the answer to a challenge needs. A session has one challenge for each purpose.

@@ -7,29 +7,24 @@
 //! |---|---|---|
 //! | [`User`] | a live session | reading, and changing one's own factors |
 //! | [`PresenceProof`] | the page key of a session, the password, or a second factor | approving a call |
-//! | [`StepUpProof`] | one use of a TOTP code or passkey, for one purpose | approving a critical call, removing a user |
+//! | [`StepUpProof`] | one use of a TOTP code, passkey, recovery code or sign-in at the provider, for one purpose | approving a critical call, removing a user |
 //!
 //! Every table change that must not race is one statement or one transaction: the first user, the last user, and each
 //! use of a TOTP step.
 
-use super::secret::{digest, secret};
+use super::provider::ProviderAccount;
+use super::secret::digest;
 use crate::sql::columns::Columns;
 use crate::sql::{Connection, Dialect, Statement, Value};
 use crate::{Store, StoreError};
 
 pub const USER_NAME_MAX_CHARS: usize = 64;
-const INVITATION_PREFIX: &str = "invite_";
 /// Failures add up as long as no more than this time lies between two of them.
 const FAILURES_PAUSE_MS: i64 = 24 * 60 * 60_000;
-const READING: &str = "read the table of users";
-const CHANGING: &str = "change the table of users";
+pub(super) const READING: &str = "read the table of users";
+pub(super) const CHANGING: &str = "change the table of users";
 /// Serializes changes of several gateways: two users must not both become the first, or remove each other.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470114)";
-/// A bootstrap invitation, which no user made, is valid until the first user exists. Any other is valid while the user
-/// who made it exists.
-const IS_INVITED: &str = "hash = $1 AND expires_ms > $2 AND CASE WHEN invited_by IS NULL \
-    THEN NOT EXISTS (SELECT 1 FROM users) ELSE EXISTS (SELECT 1 FROM users WHERE name = invited_by) END";
-
 /// A user who has signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -54,7 +49,10 @@ pub struct StepUpProof {
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserRow {
     pub name: String,
-    pub password_hash: String,
+    /// `None` for users of a provider, and after a reset.
+    pub password_hash: Option<String>,
+    /// The account at the identity provider, if the user signs in there.
+    pub provider: Option<ProviderAccount>,
     pub totp: Option<Totp>,
     /// Oldest first.
     pub passkeys: Vec<PasskeyRow>,
@@ -117,7 +115,7 @@ impl StepUpProof {
         PresenceProof::new(self.user.clone())
     }
 
-    fn of(user: &User, purpose: &str) -> Self {
+    pub(super) fn of(user: &User, purpose: &str) -> Self {
         Self { user: user.clone(), purpose: purpose.to_owned() }
     }
 }
@@ -128,74 +126,14 @@ impl Store {
         Ok(self.database().fetch_first(statement, READING).await?.is_some())
     }
 
-    /// Counts the users with a second factor. Only they can approve: until a user has one, the only page that they can
-    /// use is the one that adds it.
+    /// Counts the users with a second factor, which users of a provider have there. Only they can approve: until a user
+    /// has one, the only page that they can use is the one that adds it.
     pub async fn count_approvers(&self) -> Result<usize, StoreError> {
-        let sql = "SELECT count(*) FROM users WHERE totp_secret IS NOT NULL \
+        let sql = "SELECT count(*) FROM users WHERE issuer IS NOT NULL OR totp_secret IS NOT NULL \
                    OR EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_name = users.name)";
         let Some(row) = self.database().fetch_first(Statement::plain(sql), READING).await? else { return Ok(0) };
         let count = Columns::of(&row, "a malformed count of approvers").count(0)?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
-    }
-
-    /// Creates an invitation and returns it. Only its digest is stored. Without `by` it is a bootstrap invitation,
-    /// which is valid only until the first user exists.
-    pub async fn invite(
-        &self,
-        random: [u8; 32],
-        by: Option<&User>,
-        now_ms: i64,
-        ttl_ms: i64,
-    ) -> Result<String, StoreError> {
-        let secret = secret(INVITATION_PREFIX, random);
-        let sql = "INSERT INTO invitations (hash, invited_by, expires_ms) VALUES ($1, $2, $3)";
-        let expires = Value::int(now_ms.saturating_add(ttl_ms));
-        let values = vec![Value::bytes(&digest(&secret)), Value::optional_text(by.map(User::name)), expires];
-        self.change_users(sql, values).await?;
-        Ok(secret)
-    }
-
-    /// Returns `true` if `create_user` would accept this invitation now.
-    pub async fn is_invited(&self, invitation: &str, now_ms: i64) -> Result<bool, StoreError> {
-        let sql = format!("SELECT expires_ms FROM invitations WHERE {IS_INVITED}");
-        let values = vec![Value::bytes(&digest(invitation)), Value::int(now_ms)];
-        Ok(self.database().fetch_first(Statement::new(sql, values), READING).await?.is_some())
-    }
-
-    /// Creates a user and spends the invitation. Returns `false` if the invitation is unknown, used or expired.
-    pub async fn create_user(
-        &self,
-        invitation: &str,
-        name: &str,
-        password_hash: &str,
-        now_ms: i64,
-    ) -> Result<bool, StoreError> {
-        if !is_user_name(name) {
-            return Err(StoreError::UserName);
-        }
-        let spend = format!("DELETE FROM invitations WHERE {IS_INVITED}");
-        let spend = Statement::new(spend, vec![Value::bytes(&digest(invitation)), Value::int(now_ms)]);
-        let sql = "INSERT INTO users (name, password_hash, created_ms, totp_step, failures, failed_ms, locked_until_ms) \
-                   VALUES ($1, $2, $3, 0, 0, 0, 0) ON CONFLICT (name) DO NOTHING";
-        let insert = Statement::new(sql, vec![Value::text(name), Value::text(password_hash), Value::int(now_ms)]);
-        let create = async |connection: &mut Connection| {
-            begin_alone(connection).await?;
-            let created = if connection.execute(spend).await? == 0 {
-                Created::NotInvited
-            } else if connection.execute(insert).await? == 0 {
-                Created::NameTaken
-            } else {
-                Created::Yes
-            };
-            let end = if created == Created::Yes { "COMMIT" } else { "ROLLBACK" };
-            connection.execute(Statement::plain(end)).await?;
-            Ok(created)
-        };
-        match self.database().write(create, CHANGING).await? {
-            Created::Yes => Ok(true),
-            Created::NotInvited => Ok(false),
-            Created::NameTaken => Err(StoreError::UserExists { name: name.to_owned() }),
-        }
     }
 
     /// Lists the names of all users in order.
@@ -231,7 +169,8 @@ impl Store {
             "DELETE FROM challenges WHERE session IN (SELECT hash FROM sessions WHERE user_name = $1)",
             "DELETE FROM sessions WHERE user_name = $1",
             "DELETE FROM passkeys WHERE user_name = $1",
-            "DELETE FROM invitations WHERE invited_by = $1",
+            "DELETE FROM recovery_codes WHERE user_name = $1",
+            "DELETE FROM invitations WHERE invited_by = $1 OR user_name = $1",
         ];
         let work = async |connection: &mut Connection| {
             begin_alone(connection).await?;
@@ -246,15 +185,16 @@ impl Store {
     }
 
     pub async fn find_user(&self, name: &str) -> Result<Option<UserRow>, StoreError> {
-        let sql =
-            "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms FROM users WHERE name = $1";
+        let sql = "SELECT name, password_hash, totp_secret, totp_step, failures, locked_until_ms, issuer, profile \
+                   FROM users WHERE name = $1";
         let statement = Statement::new(sql, vec![Value::text(name)]);
         let Some(row) = self.database().fetch_first(statement, READING).await? else { return Ok(None) };
         let columns = Columns::of(&row, "a malformed user");
         let last_step = columns.number(3)?;
         Ok(Some(UserRow {
             name: columns.word(0)?,
-            password_hash: columns.word(1)?,
+            password_hash: Some(columns.word(1)?).filter(|hash| !hash.is_empty()),
+            provider: ProviderAccount::read(&columns, 6)?,
             totp: columns.bytes(2)?.map(|secret| Totp { secret, last_step }),
             passkeys: self.passkeys(name).await?,
             failures: columns.count(4)?,
@@ -347,19 +287,12 @@ impl Store {
     }
 
     /// Runs one statement. Returns `true` if it changed a row.
-    async fn change_users(&self, sql: &str, values: Vec<Value>) -> Result<bool, StoreError> {
+    pub(super) async fn change_users(&self, sql: &str, values: Vec<Value>) -> Result<bool, StoreError> {
         Ok(self.database().change(Statement::new(sql, values), CHANGING).await? > 0)
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Created {
-    Yes,
-    NotInvited,
-    NameTaken,
-}
-
-async fn begin_alone(connection: &mut Connection) -> Result<(), sqlx::Error> {
+pub(super) async fn begin_alone(connection: &mut Connection) -> Result<(), sqlx::Error> {
     connection.begin().await?;
     match connection.dialect() {
         Dialect::Sqlite => Ok(()),
@@ -368,7 +301,7 @@ async fn begin_alone(connection: &mut Connection) -> Result<(), sqlx::Error> {
 }
 
 /// Names appear in records, terminals and pages, so they must not look like anything else.
-fn is_user_name(name: &str) -> bool {
+pub(super) fn is_user_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'@' | b'+');
     (1..=USER_NAME_MAX_CHARS).contains(&name.len()) && name.bytes().all(fits)
 }

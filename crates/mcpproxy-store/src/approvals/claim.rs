@@ -25,7 +25,7 @@ const SESSIONS_KEPT_MS: i64 = 7 * DAY_MS;
 const STEP_ROWS: u64 = 500;
 
 /// Statements that remove expired rows, each with the time to keep a row after it expired.
-pub(super) const EXPIRED: [(&str, i64); 6] = [
+pub(super) const EXPIRED: [(&str, i64); 7] = [
     (
         "DELETE FROM claims WHERE (agent, tool, key) IN \
       (SELECT agent, tool, key FROM claims WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)",
@@ -49,6 +49,7 @@ pub(super) const EXPIRED: [(&str, i64); 6] = [
       (SELECT session, purpose FROM challenges WHERE expires_ms <= $1 LIMIT $2)",
         0,
     ),
+    ("DELETE FROM sign_ins WHERE state IN (SELECT state FROM sign_ins WHERE expires_ms <= $1 LIMIT $2)", 0),
     ("DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE used_ms <= $1 LIMIT $2)", SESSIONS_KEPT_MS),
 ];
 

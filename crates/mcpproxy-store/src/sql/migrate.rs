@@ -16,6 +16,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0005_operator_files.sql"),
     include_str!("schema/0006_attempts.sql"),
     include_str!("schema/0007_pins.sql"),
+    include_str!("schema/0008_people.sql"),
     include_str!("schema/0009_server_sign_ins.sql"),
 ];
 const KNOWN: i64 = STEPS.len() as i64;

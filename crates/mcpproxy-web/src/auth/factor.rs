@@ -1,4 +1,5 @@
-//! The second factor (step-up): a fresh code from an authenticator app, or a passkey.
+//! The second factor (step-up): a fresh code from an authenticator app, a passkey, or a fresh sign-in at the identity
+//! provider. On the account page, also a recovery code.
 //!
 //! A [`StepUpProof`] is bound to one purpose, such as the id of an approval request or the path of an account form. A
 //! proof for one approval cannot approve another one. Each code works once: the store remembers the last used time
@@ -9,7 +10,7 @@
 use mcpproxy_store::{Admission, Attempt, StepUpProof, StoreError, UserRow};
 
 use super::passkey::{Challenge, PasskeyError};
-use super::totp;
+use super::{recovery, totp};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::records;
 
@@ -25,6 +26,10 @@ pub(crate) struct FactorInput<'a> {
     pub(crate) totp: Option<&'a str>,
     /// The JSON of the browser.
     pub(crate) passkey: Option<&'a str>,
+    /// The proof of a sign-in at the identity provider.
+    pub(crate) provider: Option<&'a str>,
+    /// Only where a lost factor is replaced.
+    pub(crate) recovery: Option<&'a str>,
 }
 
 /// The factors of a user.
@@ -32,15 +37,17 @@ pub(crate) struct FactorInput<'a> {
 pub(crate) struct Factors {
     pub(crate) totp: bool,
     pub(crate) passkey: bool,
+    /// The factor is at the identity provider.
+    pub(crate) provider: bool,
 }
 
 impl Factors {
     pub(crate) fn of(user: &UserRow) -> Self {
-        Self { totp: user.totp.is_some(), passkey: !user.passkeys.is_empty() }
+        Self { totp: user.totp.is_some(), passkey: !user.passkeys.is_empty(), provider: user.provider.is_some() }
     }
 
     pub(crate) fn names(self) -> Vec<&'static str> {
-        [(self.totp, "totp"), (self.passkey, "passkey")]
+        [(self.totp, "totp"), (self.passkey, "passkey"), (self.provider, "provider")]
             .into_iter()
             .filter_map(|(has, name)| has.then_some(name))
             .collect()
@@ -60,6 +67,8 @@ pub(crate) enum FactorError {
     Missing,
     /// Wrong or already used.
     Wrong,
+    /// As `Wrong`, for a sign-in at the identity provider.
+    Confirmation,
     TooMany {
         wait_ms: i64,
     },
@@ -68,8 +77,14 @@ pub(crate) enum FactorError {
 impl FactorError {
     pub(crate) fn message(self) -> String {
         match self {
-            Self::Missing => "Enter a code from your authenticator app, or use a passkey.".to_owned(),
+            Self::Missing => {
+                "Enter a code from your authenticator app, use a passkey, or confirm with your identity provider."
+                    .to_owned()
+            }
             Self::Wrong => "The code is wrong or was already used. Wait for the next one.".to_owned(),
+            Self::Confirmation => {
+                "This confirmation of your identity provider was already used or has expired. Confirm again.".to_owned()
+            }
             Self::TooMany { wait_ms } => {
                 format!("Too many wrong codes. Wait {} before you try again.", waiting(wait_ms))
             }
@@ -98,7 +113,8 @@ impl AppState {
         let Some(user) = store.find_user(signed.name()).await? else {
             return Ok(StepUpResult::NotVerified(FactorError::Wrong));
         };
-        if input.totp.is_none() && input.passkey.is_none() {
+        let FactorInput { totp, passkey, provider, recovery } = input;
+        if [totp, passkey, provider, recovery].iter().all(Option::is_none) {
             return Ok(StepUpResult::NotVerified(FactorError::Missing));
         }
         if user.locked_until_ms > now_ms {
@@ -112,6 +128,10 @@ impl AppState {
         let fresh = match input {
             FactorInput { passkey: Some(answer), .. } => self.by_passkey(signed, &user, answer, purpose).await?,
             FactorInput { totp: Some(code), .. } => self.by_code(signed, &user, code, purpose).await?,
+            FactorInput { provider: Some(proof), .. } => {
+                store.use_provider_proof(signed.user(), &signed.secret, proof, purpose, now_ms).await?
+            }
+            FactorInput { recovery: Some(code), .. } => self.by_recovery_code(signed, code, purpose).await?,
             FactorInput { .. } => None,
         };
         let Some(fresh) = fresh else {
@@ -120,7 +140,8 @@ impl AppState {
             store.record_failure(signed.name(), now_ms, locked_until_ms).await?;
             let metadata = serde_json::json!({"user": signed.name(), "for": purpose});
             records::write(self, records::refused("step_up_failed", None, &metadata)).await;
-            return Ok(StepUpResult::NotVerified(FactorError::Wrong));
+            let fault = if provider.is_some() { FactorError::Confirmation } else { FactorError::Wrong };
+            return Ok(StepUpResult::NotVerified(fault));
         };
         store.forgive_attempt(attempt).await?;
         if user.failures > 0 {
@@ -139,6 +160,22 @@ impl AppState {
         let step = user.totp.as_ref().and_then(|totp| totp::step_of(&totp.secret, code, self.now_ms()));
         let Some(step) = step else { return Ok(None) };
         self.web.store.use_totp_step(signed.user(), step, purpose).await
+    }
+
+    async fn by_recovery_code(
+        &self,
+        signed: &SignedInUser,
+        code: &str,
+        purpose: &str,
+    ) -> Result<Option<StepUpProof>, StoreError> {
+        let store = &self.web.store;
+        let proof = store.use_recovery_code(signed.user(), &recovery::plain(code), purpose).await?;
+        if proof.is_some() {
+            let left = store.count_recovery_codes(signed.name()).await?;
+            let metadata = serde_json::json!({"user": signed.name(), "for": purpose, "left": left});
+            records::write(self, records::done_with("recovery_code_used", &metadata)).await;
+        }
+        Ok(proof)
     }
 
     async fn by_passkey(

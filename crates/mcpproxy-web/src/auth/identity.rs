@@ -9,10 +9,12 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use mcpproxy_core::ApprovalId;
-use mcpproxy_store::{Session, StoreError, User};
+use mcpproxy_core::settings::PeopleSettings;
+use mcpproxy_store::{ProviderAccount, Session, StoreError, User};
 
 use crate::Web;
 use crate::auth::cookie::{self, Transport};
+use crate::auth::oidc::Oidc;
 use crate::auth::passkey::Passkeys;
 use crate::auth::password::Passwords;
 use crate::auth::records;
@@ -20,10 +22,6 @@ use crate::auth::sign_ins::SignIns;
 use crate::auth::slow_lane::SlowLane;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// A session without requests ends after this time.
-pub(crate) const IDLE_MS: i64 = 15 * 60_000;
-/// Every session ends after this time.
-pub(crate) const MOST_MS: i64 = 12 * 60 * 60_000;
 
 /// The state that all routes share.
 #[derive(Clone)]
@@ -39,6 +37,7 @@ pub(crate) struct Authenticators {
     /// For attempts to sign in from an address with many failures.
     pub(crate) slow_lane: SlowLane,
     pub(crate) passkeys: Option<Passkeys>,
+    pub(crate) oidc: Oidc,
     pub(crate) transport: Transport,
 }
 
@@ -50,6 +49,7 @@ impl AppState {
             sign_ins: SignIns::default(),
             slow_lane: SlowLane::default(),
             passkeys: Passkeys::at(base_url),
+            oidc: Oidc::default(),
             transport: if base_url.starts_with("https://") { Transport::Tls } else { Transport::Plain },
         };
         Self { auth: Arc::new(auth), web: Arc::new(web) }
@@ -75,7 +75,7 @@ impl AppState {
         }
         let mut found = None;
         for secret in cookie::read(headers) {
-            let session = self.web.store.find_session(secret, self.now_ms(), IDLE_MS, MOST_MS).await?;
+            let session = self.session_of(secret).await?;
             let signed = session.map(|session| SignedInUser { session, secret: secret.to_owned() });
             // Of two valid cookies, another program on this host set one, and we cannot tell which.
             if found.is_some() && signed.is_some() {
@@ -84,6 +84,22 @@ impl AppState {
             found = found.or(signed);
         }
         Ok(found.map_or(Identity::Anonymous, Identity::User))
+    }
+
+    /// Returns the session of a secret. Closes it if the settings no longer let its user in.
+    pub(crate) async fn session_of(&self, secret: &str) -> Result<Option<Session>, StoreError> {
+        let settings = self.web.gateway.settings();
+        let (idle_ms, max_ms) = (settings.people.session.idle_ms(), settings.people.session.max_ms());
+        let session = self.web.store.find_session(secret, self.now_ms(), idle_ms, max_ms).await?;
+        match session {
+            Some(session) if !may_stay(&settings.people, session.provider.as_ref()) => {
+                self.web.store.close_session(secret).await?;
+                let metadata = serde_json::json!({"user": session.user.name()});
+                records::write(self, records::refused("session_ended", None, &metadata)).await;
+                Ok(None)
+            }
+            session => Ok(session),
+        }
     }
 
     /// Records that an agent or the admin key tried to decide.
@@ -101,6 +117,19 @@ impl AppState {
         let approval = path.split('/').find_map(ApprovalId::parse).map(|id| id.to_string());
         let metadata = serde_json::json!({"with": with, "approval_id": approval});
         records::write(self, records::refused("approval_decision_refused", agent, &metadata)).await;
+    }
+}
+
+/// Decides if the settings still let a user in who has signed in before.
+fn may_stay(people: &PeopleSettings, account: Option<&ProviderAccount>) -> bool {
+    match (account, &people.oidc) {
+        (None, _) => people.password,
+        (Some(_), None) => false,
+        (Some(account), Some(oidc)) => {
+            let profile = &account.profile;
+            let email = profile.email.as_deref().filter(|_| profile.email_verified);
+            account.issuer == oidc.issuer && oidc.allowed.select(email, &profile.groups)
+        }
     }
 }
 
@@ -133,5 +162,22 @@ impl SignedInUser {
 
     pub(crate) fn name(&self) -> &str {
         self.session.user.name()
+    }
+
+    /// Returns true if the user signs in with the identity provider, and so has neither password nor factors here.
+    pub(crate) fn is_of_provider(&self) -> bool {
+        self.session.provider.is_some()
+    }
+
+    /// Returns true if the user may invite and remove others. Of the users of a provider, only its admins may.
+    pub(crate) fn may_manage_users(&self, people: &PeopleSettings) -> bool {
+        match (&self.session.provider, &people.oidc) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ProviderAccount { profile, .. }), Some(oidc)) => {
+                let email = profile.email.as_deref().filter(|_| profile.email_verified);
+                oidc.admins.select(email, &profile.groups)
+            }
+        }
     }
 }

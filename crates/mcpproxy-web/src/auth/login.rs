@@ -39,6 +39,8 @@ pub(crate) enum LoginError {
     TooMany { wait_ms: i64 },
     /// Too many other attempts are under way, from the same address or in total.
     Busy { wait_ms: i64 },
+    /// `people.password` is false.
+    Off,
 }
 
 impl AppState {
@@ -46,6 +48,9 @@ impl AppState {
         let Some(_place) = self.auth.sign_ins.enter(peer) else {
             return Ok(LoginResult::Refused(LoginError::Busy { wait_ms: BUSY_WAIT_MS }));
         };
+        if !self.web.gateway.settings().people.password {
+            return Ok(LoginResult::Refused(LoginError::Off));
+        }
         let attempt = Attempt::SignIn { name, address: peer.address() };
         let user = match self.check_password(attempt, password).await? {
             PasswordCheck::Right(user) => *user,
@@ -98,7 +103,7 @@ impl AppState {
             }
         };
         let user = store.find_user(attempt.name()).await?;
-        let hash = user.as_ref().map(|user| user.password_hash.clone());
+        let hash = user.as_ref().and_then(|user| user.password_hash.clone());
         let is_right = self.auth.passwords.is_right(password, hash).await;
         let Some(user) = user.filter(|_| is_right) else { return Ok(PasswordCheck::Refused(LoginError::Wrong(pace))) };
         store.forgive_attempt(attempt).await?;

@@ -36,8 +36,9 @@ pub(crate) fn next_page(next: Option<&str>) -> &str {
         next.starts_with("/ui/") && !next.contains("//") && !next.contains("..") && next.bytes().all(fits)
     };
     // These pages make no sense right after signing in.
-    let is_useful =
-        |next: &&str| !["/ui/login", "/ui/logout", "/ui/setup", "/ui/events"].iter().any(|no| next.starts_with(no));
+    let is_useful = |next: &&str| {
+        !["/ui/login", "/ui/logout", "/ui/setup", "/ui/sign-in", "/ui/events"].iter().any(|no| next.starts_with(no))
+    };
     next.filter(is_ours).filter(is_useful).filter(|next| next.len() <= 200).unwrap_or(FIRST)
 }
 
@@ -103,6 +104,7 @@ mod tests {
             "/ui/login",
             "/ui/logout",
             "/ui/setup/mcpi_1",
+            "/ui/sign-in/oidc",
             "/ui/a b",
             "/ui/é",
             &format!("/ui/{}", "a".repeat(200)),

@@ -4,7 +4,8 @@
 //! `localhost:3000`, so any local program that the user opens in the browser receives it. An agent can start such a
 //! program. If the cookie were enough, the agent could approve its own calls.
 //!
-//! An approval therefore needs a [`PresenceProof`], which there are three ways to get:
+//! An approval therefore needs a [`PresenceProof`], which there are three ways to get (two for users of an identity
+//! provider, who have no password here):
 //!
 //! 1. **Page key.** Signing in redirects to a page with `#key=…`. Browsers never send the part behind `#`.
 //!    `assets/key.js` stores the key in `localStorage`, which is separate for each port, and puts it into forms.
@@ -45,6 +46,8 @@ pub(crate) enum PresenceError {
     /// Neither a password nor the page key of the session.
     Missing,
     WrongPassword,
+    /// The page key of the session is missing, and the user has no password: the identity provider has it.
+    KeyMissing,
     TooMany {
         wait_ms: i64,
     },
@@ -56,6 +59,11 @@ impl PresenceError {
             Self::Missing => {
                 "Enter your password. This page cannot prove that you are present, because JavaScript is off or the session \
                 key was lost. Nothing was changed."
+                    .to_owned()
+            }
+            Self::KeyMissing => {
+                "This page cannot prove that you are present, because JavaScript is off or the session key was lost. Sign \
+                 out and sign in again. Nothing was changed."
                     .to_owned()
             }
             Self::WrongPassword => "The password is wrong. Nothing was changed.".to_owned(),
@@ -75,6 +83,9 @@ impl AppState {
         if let Some(present) = input.page_key.and_then(|key| signed.session.present(key)) {
             return Ok(PresenceResult::Present(present));
         }
+        if signed.is_of_provider() {
+            return Ok(PresenceResult::Absent(PresenceError::KeyMissing));
+        }
         let Some(password) = input.password else { return Ok(PresenceResult::Absent(PresenceError::Missing)) };
         self.prove_presence_by_password(signed, password).await
     }
@@ -87,7 +98,7 @@ impl AppState {
     ) -> Result<PresenceResult, StoreError> {
         Ok(match self.check_password(Attempt::Password(signed.user()), password.to_owned()).await? {
             PasswordCheck::Right(_) => PresenceResult::Present(signed.user().present_by_password()),
-            PasswordCheck::Refused(LoginError::Wrong(_)) => {
+            PasswordCheck::Refused(LoginError::Wrong(_) | LoginError::Off) => {
                 let metadata = serde_json::json!({"user": signed.name()});
                 records::write(self, records::refused("password_wrong", None, &metadata)).await;
                 PresenceResult::Absent(PresenceError::WrongPassword)

@@ -241,11 +241,11 @@ pub(super) async fn step_up(
     totp: Option<&str>,
     purpose: &str,
 ) -> Result<StepUpProof, Problem> {
-    let input = FactorInput { totp, passkey: None };
+    let input = FactorInput { totp, ..FactorInput::default() };
     match app.step_up(signed, input, purpose).await? {
         StepUpResult::Verified(fresh) => Ok(fresh),
         StepUpResult::NotVerified(FactorError::Missing) => Err(missing_factor(app, signed).await?),
-        StepUpResult::NotVerified(FactorError::Wrong) => Err(Problem::WRONG_CODE),
+        StepUpResult::NotVerified(FactorError::Wrong | FactorError::Confirmation) => Err(Problem::WRONG_CODE),
         StepUpResult::NotVerified(FactorError::TooMany { wait_ms }) => {
             Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms))
         }

@@ -35,7 +35,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: Some(Body::json::<wire::LogIn>(r#"{"name": "anna", "password": "correct horse"}"#)),
         group: Group::SigningIn,
         summary: "Sign in as a user",
-        description: "For interactive programs. Sets the session cookie. A session ends after 15 minutes without a request, and after 12 hours in any case.",
+        description: "For interactive programs. Sets the session cookie. A session ends after `people.session.idle` without a request (15 minutes by default), and after `people.session.max` in any case (12 hours). Users of an identity provider sign in on the page.",
         answers: &[Answer::json::<wire::LoggedIn>(StatusCode::OK, "Signed in.")],
         errors: &[BODY_TOO_LARGE, TOO_MANY_TRIES, LOG_UNAVAILABLE],
         handler: |method| on(method, log_in).layer(DefaultBodyLimit::max(LOG_IN_MAX_BYTES)),
@@ -68,6 +68,7 @@ async fn log_in(
     let logged_in = match app.log_in(&name, password, peer).await? {
         LoginResult::LoggedIn(logged_in) => logged_in,
         LoginResult::Refused(LoginError::Wrong(_)) => return Err(Problem::WRONG_LOGIN),
+        LoginResult::Refused(LoginError::Off) => return Err(Problem::PASSWORD_OFF),
         LoginResult::Refused(LoginError::TooMany { wait_ms }) => {
             return Err(Problem::TOO_MANY_TRIES.retry_after_ms(wait_ms));
         }
@@ -79,7 +80,8 @@ async fn log_in(
         app.web.store.close_session(&before.secret).await?;
     }
     let new = &logged_in.session;
-    let cookie = cookie::set(&new.secret, app.auth.transport).ok_or(Problem::WRONG_LOGIN)?;
+    let max_age_s = app.web.gateway.settings().people.session.max_ms() / 1000;
+    let cookie = cookie::set(&new.secret, max_age_s, app.auth.transport).ok_or(Problem::WRONG_LOGIN)?;
     let Identity::User(signed) = app.identify(&session_headers(&new.secret)).await? else {
         return Err(Problem::WRONG_LOGIN);
     };

@@ -71,6 +71,13 @@ fn of_page(page: &Page) -> Row {
         // With a wrong password.
         "log_in" => [401, 403, 403, 401, 401, 401],
         "log_out" => [401, 403, 403, 303, 303, 303],
+        // No provider is configured. Signed-in users need not sign in again.
+        "provider_sign_in" => [404, 403, 403, 303, 303, 303],
+        // Without a state.
+        "provider_callback" => [400, 403, 403, 400, 400, 400],
+        // None of these users signs in with a provider.
+        "provider_step_up" => [401, 403, 403, 400, 400, 400],
+        "make_recovery_codes" => [401, 403, 403, 403, 403, 200],
         "overview" | "activity" | "tools" | "servers" | "agents" | "settings" => [303, 403, 403, 200, 200, 200],
         // No such record exists.
         "activity_record" | "activity_session" => [303, 403, 403, 404, 404, 404],

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::page::{Page, PageAccess};
 use super::posted::Posted;
+use super::recovery::{Enrolled, RECOVERY, enrolled};
 use super::users::{INVITE, PASSWORD, is_removal};
 use super::{frame, signed_out, unavailable};
 use crate::auth::factor::{FactorError, Factors, StepUpResult, log_error};
@@ -21,8 +22,8 @@ use crate::auth::presence::{PresenceError, PresenceResult};
 use crate::auth::records;
 use crate::auth::{random_bytes, totp};
 use crate::problem::Problem;
-use crate::ui::pages::account::{Account, WaitingCalls, approvers, passkeys};
-use crate::ui::pages::{Frame, page};
+use crate::ui::pages::account::{Account, ProfileView, WaitingCalls, approvers, passkeys};
+use crate::ui::pages::{Confirmed, Frame, page};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -92,7 +93,6 @@ const SETUP_MS: i64 = 15 * 60_000;
 const LABEL_MAX_CHARS: usize = 60;
 /// Names of the challenges in the store.
 const NEW_TOTP: &str = "new totp";
-const TOTP_DONE: &str = "/ui/account?done=totp";
 const NEW_PASSKEY: &str = "new passkey";
 /// Purposes of a second factor on this page.
 const TOTP: &str = "/ui/account/totp";
@@ -107,6 +107,17 @@ pub(super) struct AccountNotice {
     pub(super) invitation: Option<String>,
     pub(super) wants_new_app: bool,
     pub(super) asks_password: bool,
+    /// New recovery codes, shown once.
+    pub(super) recovery_codes: Vec<String>,
+    /// The confirmation with which the user came back from the identity provider.
+    pub(super) confirmed: Option<Confirmed>,
+}
+
+/// Tells if a recovery code may take the place of a factor.
+#[derive(Clone, Copy)]
+pub(super) enum Recovery {
+    Accepted,
+    Refused,
 }
 
 /// The result of asking whether a user may change factors.
@@ -120,6 +131,10 @@ pub(super) enum FactorChange {
 pub(super) enum NotAllowed {
     Factor(FactorError),
     Presence(PresenceError),
+    /// The user has neither password nor factors here.
+    AtProvider,
+    /// The user may not invite or remove others.
+    NotAdmin,
 }
 
 impl NotAllowed {
@@ -127,10 +142,14 @@ impl NotAllowed {
         match self {
             Self::Factor(fault) => fault.message(),
             Self::Presence(absent) => absent.message(),
+            Self::AtProvider => "Your password and factors are at the identity provider. Change them there.".to_owned(),
+            Self::NotAdmin => {
+                "You may not invite or remove users. Ask the operator to add you to `people.oidc.admins`.".to_owned()
+            }
         }
     }
 
-    fn said(&self) -> AccountNotice {
+    pub(super) fn said(&self) -> AccountNotice {
         let asks_password = matches!(self, Self::Presence(_));
         AccountNotice { error: Some(self.message()), asks_password, ..AccountNotice::default() }
     }
@@ -140,8 +159,8 @@ async fn show(State(app): State<AppState>, Extension(identity): Extension<Identi
     let Identity::User(signed) = identity else { return signed_out("/ui/account") };
     let wants = |what: &str| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == what));
     let done = match () {
-        () if wants("done=totp") => Some("The authenticator app is set up. You can approve and deny calls now."),
-        () if wants("done=passkey") => Some("The passkey was added."),
+        () if wants("done=totp") => Some(Enrolled::Totp.words()),
+        () if wants("done=passkey") => Some(Enrolled::Passkey.words()),
         () if wants("done=removed") => Some("The passkey was removed."),
         () if wants("done=password") => Some("The password was changed. All your other sessions have ended."),
         () if wants("done=person") => Some(
@@ -149,7 +168,8 @@ async fn show(State(app): State<AppState>, Extension(identity): Extension<Identi
         ),
         () => None,
     };
-    let said = AccountNotice { done, wants_new_app: wants("new=totp"), ..AccountNotice::default() };
+    let confirmed = Confirmed::of(&uri);
+    let said = AccountNotice { done, wants_new_app: wants("new=totp"), confirmed, ..AccountNotice::default() };
     answer(account(&app, &signed, StatusCode::OK, said).await)
 }
 
@@ -162,7 +182,8 @@ pub(super) async fn account(
     let Some(user) = app.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let factors = Factors::of(&user);
     let is_enrolled = signed.session.is_enrolled;
-    let setup = match user.totp.is_none() || said.wants_new_app {
+    let people = app.web.gateway.settings().people.clone();
+    let setup = match !factors.provider && (user.totp.is_none() || said.wants_new_app) {
         true => new_secret(app, signed, &user).await?.and_then(|secret| totp::setup(&secret, signed.name())),
         false => None,
     };
@@ -175,7 +196,12 @@ pub(super) async fn account(
     Ok(page(
         status,
         &Account {
-            frame: Frame { asks_password: said.asks_password, ..frame },
+            frame: Frame {
+                asks_password: said.asks_password,
+                here: "/ui/account".to_owned(),
+                confirmed: said.confirmed,
+                ..frame
+            },
             error: said.error,
             done: said.done,
             waiting,
@@ -188,6 +214,10 @@ pub(super) async fn account(
             base_url: app.web.facts.base_url.clone(),
             invitation: said.invitation,
             others: approvers(others),
+            recovery_left: app.web.store.count_recovery_codes(signed.name()).await?,
+            recovery_codes: said.recovery_codes,
+            profile: user.provider.as_ref().map(|provider| ProfileView::new(&provider.profile)),
+            may_manage: signed.may_manage_users(&people),
         },
     ))
 }
@@ -230,26 +260,34 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
     let (code, now_ms) = (posted.form.or_empty("code"), app.now_ms());
     // A double click sends the form twice. The second one succeeds too.
     let is_done = |totp: &Totp| totp::step_of(&totp.secret, code, now_ms) == Some(totp.last_step);
-    if user.totp.as_ref().is_some_and(is_done) {
-        return Ok(Redirect::to(TOTP_DONE).into_response());
+    if let Some(totp) = user.totp.as_ref().filter(|totp| is_done(totp)) {
+        return enrolled(app, signed, &totp.secret, Enrolled::Totp).await;
     }
     let secret = new_secret(app, signed, &user).await?.unwrap_or_default();
     let Some(step) = totp::step_of(&secret, code, now_ms) else {
         let error = "This code is wrong. Check that the clock of your phone is correct, then try again.";
         return again(error.to_owned()).await;
     };
-    if let FactorChange::NotAllowed(not) = may_change(app, posted, TOTP).await? {
+    if let FactorChange::NotAllowed(not) = may_change(app, posted, TOTP, Recovery::Accepted).await? {
         let said = AccountNotice { wants_new_app: true, ..not.said() };
         return account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     }
     app.web.store.set_totp(signed.user(), &secret, step).await?;
     records::write(app, records::done("factor_added", signed.name())).await;
-    Ok(Redirect::to(TOTP_DONE).into_response())
+    enrolled(app, signed, &secret, Enrolled::Totp).await
 }
 
 /// Checks that the user may change factors. This takes a factor, or presence if there is none yet. Otherwise a stolen
 /// session cookie could register a factor of the thief.
-pub(super) async fn may_change(app: &AppState, posted: &Posted, purpose: &str) -> Result<FactorChange, StoreError> {
+pub(super) async fn may_change(
+    app: &AppState,
+    posted: &Posted,
+    purpose: &str,
+    recovery: Recovery,
+) -> Result<FactorChange, StoreError> {
+    if posted.signed.is_of_provider() {
+        return Ok(FactorChange::NotAllowed(NotAllowed::AtProvider));
+    }
     let user = app.web.store.find_user(posted.signed.name()).await?;
     let has_factor = user.is_none_or(|user| user.totp.is_some() || !user.passkeys.is_empty());
     if !has_factor {
@@ -258,7 +296,11 @@ pub(super) async fn may_change(app: &AppState, posted: &Posted, purpose: &str) -
             PresenceResult::Absent(absent) => FactorChange::NotAllowed(NotAllowed::Presence(absent)),
         });
     }
-    Ok(match app.step_up(&posted.signed, posted.factor(), purpose).await? {
+    let input = match recovery {
+        Recovery::Accepted => posted.factor_or_recovery_code(),
+        Recovery::Refused => posted.factor(),
+    };
+    Ok(match app.step_up(&posted.signed, input, purpose).await? {
         StepUpResult::Verified(_) => FactorChange::Allowed,
         StepUpResult::NotVerified(fault) => FactorChange::NotAllowed(NotAllowed::Factor(fault)),
     })
@@ -271,6 +313,7 @@ async fn challenge(State(app): State<AppState>, posted: Posted) -> Response {
         ADD => ADD,
         INVITE => INVITE,
         PASSWORD => PASSWORD,
+        RECOVERY => RECOVERY,
         path if is_removal(path) => path,
         path if path.starts_with("/ui/account/passkeys/") && path.ends_with("/remove") => REMOVE,
         _ => return Problem::NOT_FOUND.into_response(),
@@ -289,7 +332,7 @@ pub(crate) fn for_browser(challenge: Result<Option<String>, StoreError>) -> Resp
 
 async fn begin_passkey(State(app): State<AppState>, posted: Posted) -> Response {
     let begun = async || -> Result<String, Problem> {
-        if let FactorChange::NotAllowed(not) = may_change(&app, &posted, ADD).await? {
+        if let FactorChange::NotAllowed(not) = may_change(&app, &posted, ADD, Recovery::Accepted).await? {
             return Err(Problem::BAD_BODY.message(not.message()));
         }
         let (Some(passkeys), Some(user)) = (&app.auth.passkeys, app.web.store.find_user(posted.signed.name()).await?)
@@ -341,7 +384,8 @@ async fn add_passkey_or_fail(app: &AppState, posted: &Posted) -> Result<Response
         .await;
     }
     records::write(app, records::done("factor_added", signed.name())).await;
-    Ok(Redirect::to("/ui/account?done=passkey").into_response())
+    let seed: Option<[u8; 32]> = random_bytes();
+    enrolled(app, signed, &seed.unwrap_or_default(), Enrolled::Passkey).await
 }
 
 async fn remove_passkey(
@@ -369,7 +413,7 @@ async fn remove_passkey_or_fail(app: &AppState, id: &str, posted: &Posted) -> Re
     if is_last {
         return again("You cannot remove your last factor. Add another one first.".to_owned()).await;
     }
-    if let FactorChange::NotAllowed(not) = may_change(app, posted, REMOVE).await? {
+    if let FactorChange::NotAllowed(not) = may_change(app, posted, REMOVE, Recovery::Refused).await? {
         return again(not.message()).await;
     }
     if !app.web.store.remove_passkey(signed.user(), id).await? {

@@ -20,7 +20,7 @@ use crate::auth::identity::{AppState, Identity, SignedInUser};
 use crate::auth::presence::{PresenceError, PresenceResult};
 use crate::ui::pages::confirm::{Confirm, Typed, TypedStanding};
 use crate::ui::pages::lists::{Inbox, Selected};
-use crate::ui::pages::{Frame, page, whole};
+use crate::ui::pages::{Confirmed, Frame, page, whole};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -97,10 +97,12 @@ async fn show(
     State(app): State<AppState>,
     Extension(identity): Extension<Identity>,
     id: Result<Path<String>, PathRejection>,
+    uri: Uri,
 ) -> Response {
     let Identity::User(signed) = identity else { return signed_out("/ui/approvals") };
     let Some(id) = approval_id(id) else { return not_found() };
-    confirm(&app, &signed, &id, StatusCode::OK, Typed::default()).await.unwrap_or_else(|error| unavailable(&error))
+    let typed = Typed { confirmed: Confirmed::of(&uri), ..Typed::default() };
+    confirm(&app, &signed, &id, StatusCode::OK, typed).await.unwrap_or_else(|error| unavailable(&error))
 }
 
 /// Returns the full call as plain text, with invisible characters escaped.
@@ -130,7 +132,8 @@ async fn confirm(
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(app, signed, "approvals", &title).await?;
-    let frame = Frame { asks_password: typed.asks_password, ..frame };
+    let here = format!("/ui/approvals/{id}");
+    let frame = Frame { asks_password: typed.asks_password, here, confirmed: typed.confirmed.clone(), ..frame };
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, app.now_ms())))
 }
 
@@ -228,6 +231,7 @@ async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String
         comment: field("comment"),
         grant: is_grant.then(|| TypedStanding::read(|name| form.text(name))),
         asks_password: false,
+        confirmed: None,
     };
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
 }

@@ -12,14 +12,26 @@ pub(crate) async fn around(
     section: &'static str,
     title: &str,
 ) -> Result<Frame, StoreError> {
+    let people = app.web.gateway.settings().people.clone();
     Ok(Frame {
         title: title.to_owned(),
         section,
-        user: Some(FrameUser { name: signed.name().to_owned(), csrf: signed.session.csrf.clone() }),
+        user: Some(FrameUser {
+            name: signed.name().to_owned(),
+            csrf: signed.session.csrf.clone(),
+            provider: signed
+                .session
+                .provider
+                .as_ref()
+                .map(|_| people.oidc.as_ref().map(|oidc| oidc.name.clone()).unwrap_or_default()),
+        }),
         pending: if signed.session.is_enrolled { app.web.store.count_pending().await? } else { 0 },
         key: String::new(),
         version: assets::version(),
         live: signed.session.is_enrolled.then_some(Topic::Approvals),
         asks_password: false,
+        idle_s: people.session.idle_ms() / 1000,
+        here: String::new(),
+        confirmed: None,
     })
 }

@@ -14,7 +14,7 @@ use mcpproxy_gateway::{SignInAnswer, StartedFrom};
 
 use super::page::{Page, PageAccess};
 use super::{notice, unavailable};
-use crate::auth::identity::{AppState, IDLE_MS, MOST_MS};
+use crate::auth::identity::AppState;
 use crate::query::pairs;
 use crate::verb::Verb;
 
@@ -60,14 +60,11 @@ async fn callback(State(app): State<AppState>, RawQuery(query): RawQuery) -> Res
             }
             response
         }
-        StartedFrom::Terminal => {
-            let session = app.web.store.find_session(&begun_by.secret, app.now_ms(), IDLE_MS, MOST_MS).await;
-            match session {
-                Ok(Some(session)) if session.user.name() == begun_by.user => finish(&app, answer).await,
-                Ok(_) => ended(),
-                Err(error) => unavailable(&error),
-            }
-        }
+        StartedFrom::Terminal => match app.session_of(&begun_by.secret).await {
+            Ok(Some(session)) if session.user.name() == begun_by.user => finish(&app, answer).await,
+            Ok(_) => ended(),
+            Err(error) => unavailable(&error),
+        },
     }
 }
 

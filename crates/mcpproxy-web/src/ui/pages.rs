@@ -44,6 +44,28 @@ pub(crate) struct Frame {
     pub(crate) live: Option<Topic>,
     /// True if the page key was rejected, so that the form asks for the password.
     pub(crate) asks_password: bool,
+    /// Seconds after which a session without requests ends.
+    pub(crate) idle_s: i64,
+    /// The page to come back to from the identity provider.
+    pub(crate) here: String,
+    /// A confirmation of the identity provider, which the next form sends.
+    pub(crate) confirmed: Option<Confirmed>,
+}
+
+/// A confirmation of the identity provider for one purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Confirmed {
+    pub(crate) purpose: String,
+    pub(crate) proof: String,
+}
+
+impl Confirmed {
+    /// Reads the confirmation with which a user comes back from the provider.
+    pub(crate) fn of(uri: &http::Uri) -> Option<Self> {
+        let pairs = crate::query::pairs(uri.query()?).ok()?;
+        let of = |name: &str| pairs.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+        Some(Self { purpose: of("for")?, proof: of("proof")? })
+    }
 }
 
 /// The signed-in user.
@@ -51,6 +73,8 @@ pub(crate) struct Frame {
 pub(crate) struct FrameUser {
     pub(crate) name: String,
     pub(crate) csrf: String,
+    /// The name of the identity provider, for its users.
+    pub(crate) provider: Option<String>,
 }
 
 impl Frame {
@@ -67,6 +91,25 @@ impl Frame {
         self.user.as_ref().map_or("", |user| &user.csrf)
     }
 
+    /// Returns the name of the identity provider, or nothing for local users.
+    fn provider(&self) -> &str {
+        self.user.as_ref().and_then(|user| user.provider.as_deref()).unwrap_or_default()
+    }
+
+    fn is_of_provider(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.provider.is_some())
+    }
+
+    fn has_proof(&self, purpose: &str) -> bool {
+        !self.proof(purpose).is_empty()
+    }
+
+    /// Returns the confirmation of the identity provider for this purpose.
+    fn proof(&self, purpose: &str) -> &str {
+        let confirmed = self.confirmed.as_ref().filter(|confirmed| confirmed.purpose == purpose);
+        confirmed.map_or("", |confirmed| &confirmed.proof)
+    }
+
     fn name(&self) -> &str {
         self.user.as_ref().map_or("", |user| &user.name)
     }
@@ -79,6 +122,17 @@ pub(crate) struct Login<'a> {
     pub(crate) error: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) next: &'a str,
+    /// `people.password` allows passwords.
+    pub(crate) has_password: bool,
+    pub(crate) provider: Option<ProviderButton>,
+}
+
+/// A link to the identity provider.
+pub(crate) struct ProviderButton {
+    pub(crate) name: String,
+    pub(crate) href: String,
+    /// The address at which a user who has just signed out here can also sign out there.
+    pub(crate) sign_out: Option<String>,
 }
 
 #[derive(Template)]
@@ -88,6 +142,21 @@ pub(crate) struct Setup<'a> {
     pub(crate) error: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) invitation: &'a str,
+    /// The name is given: the operator invited it, or reset its account.
+    pub(crate) is_named: bool,
+    pub(crate) has_password: bool,
+    pub(crate) provider: Option<ProviderButton>,
+}
+
+/// A page that loads another one by itself.
+#[derive(Template)]
+#[template(path = "onward.html")]
+pub(crate) struct Onward<'a> {
+    pub(crate) frame: Frame,
+    pub(crate) heading: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) link: &'a str,
+    pub(crate) link_text: &'a str,
 }
 
 /// A page with one message and a link.

@@ -18,9 +18,19 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    /// Returns the factor that came with the form, if any.
+    /// Returns the factor that came with the form, if any. A recovery code is none: it approves nothing.
     pub(crate) fn factor(&self) -> FactorInput<'_> {
-        FactorInput { totp: self.form.filled("totp"), passkey: self.form.filled("passkey") }
+        FactorInput {
+            totp: self.form.filled("totp"),
+            passkey: self.form.filled("passkey"),
+            provider: self.form.filled("provider_proof"),
+            recovery: None,
+        }
+    }
+
+    /// Returns the factor that came with a form which replaces a lost factor.
+    pub(crate) fn factor_or_recovery_code(&self) -> FactorInput<'_> {
+        FactorInput { recovery: self.form.filled("recovery"), ..self.factor() }
     }
 
     /// Returns the proof of presence that came with the form, if any.

@@ -14,14 +14,14 @@ use super::posted::Posted;
 use super::visitor::Visitor;
 use super::{frame, unavailable};
 use crate::auth::factor::{FactorError, Factors, StepUpResult};
-use crate::auth::identity::{AppState, IDLE_MS, MOST_MS, SignedInUser};
+use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::problem::Problem;
 use crate::ui::pages::settings::effective::groups;
 use crate::ui::pages::settings::log::{Storage, VerifyView};
 use crate::ui::pages::settings::reloads::Reloads;
 use crate::ui::pages::settings::{HeldView, Settings, SettingsParts, UserRow};
-use crate::ui::pages::{Frame, page};
+use crate::ui::pages::{Confirmed as ConfirmedByProvider, Frame, page};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -78,6 +78,7 @@ struct Said {
     error: Option<String>,
     done: Option<&'static str>,
     asks_password: bool,
+    confirmed: Option<ConfirmedByProvider>,
 }
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
@@ -85,7 +86,7 @@ async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -
         Some("done=applied") => Some("The changes are in force."),
         _ => None,
     };
-    let said = Said { done, ..Said::default() };
+    let said = Said { done, confirmed: ConfirmedByProvider::of(&uri), ..Said::default() };
     render(&app, &signed, StatusCode::OK, said).await.unwrap_or_else(|error| unavailable(&error))
 }
 
@@ -95,6 +96,7 @@ async fn render(app: &AppState, signed: &SignedInUser, status: StatusCode, said:
     let reloads_itself = parts.verify.is_running() && parts.held.is_none();
     let frame = frame::around(app, signed, "settings", "Settings").await?;
     let frame = Frame { live: Some(Topic::Calls), asks_password: said.asks_password, ..frame };
+    let frame = Frame { here: "/ui/settings".to_owned(), confirmed: said.confirmed, ..frame };
     let mut response = page(status, &Settings::new(frame, parts, said.error, said.done));
     if reloads_itself && status == StatusCode::OK {
         response.headers_mut().insert("refresh", REFRESH);
@@ -111,7 +113,8 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
     let (path, error) = (&app.web.facts.settings_path, gateway.reload_error());
     let last = gateway.last_verification().await?;
     let chains = (store.chains().await?, app.web.ledger.verifier().chain().to_owned());
-    let accounts = store.list_accounts(now_ms, IDLE_MS, MOST_MS).await?;
+    let accounts =
+        store.list_accounts(now_ms, settings.people.session.idle_ms(), settings.people.session.max_ms()).await?;
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(SettingsParts {
         held: gateway.held().map(|held| HeldView::new(&held)),

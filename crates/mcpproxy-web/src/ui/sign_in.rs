@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use http::{StatusCode, Uri};
-use mcpproxy_store::{NewSession, StoreError};
+use mcpproxy_store::{Invitation, NewSession, StoreError};
 
 use super::page::{Page, PageAccess};
 use super::posted::{self, Posted};
@@ -20,7 +20,7 @@ use crate::auth::{cookie, factor, origin, password};
 use crate::peer::Peer;
 use crate::query::decode;
 use crate::ui::form::Form;
-use crate::ui::pages::{Frame, Login, Setup, page};
+use crate::ui::pages::{Frame, Login, ProviderButton, Setup, page};
 use crate::verb::Verb;
 
 pub(super) const PAGES: &[Page] = &[
@@ -78,15 +78,27 @@ pub(super) const PAGES: &[Page] = &[
 
 const LOGIN: &str = "Sign in";
 const SETUP: &str = "Create your account";
+/// Tells the sign-in page that a user of the provider has just signed out.
+const SIGNED_OUT: &str = "done=signed_out";
+const AFTER_PROVIDER: &str = "/ui/login?done=signed_out";
+const PASSWORD_OFF: &str = "This gateway does not accept passwords. Continue with the identity provider.";
 
-async fn login(Extension(identity): Extension<Identity>, uri: Uri) -> Response {
+async fn login(State(app): State<AppState>, Extension(identity): Extension<Identity>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let next = query.split('&').find_map(|pair| pair.strip_prefix("next=")).and_then(decode);
     let next = origin::next_page(next.as_deref());
     match identity {
         Identity::User(_) => Redirect::to(next).into_response(),
         Identity::Anonymous | Identity::Agent(_) | Identity::AdminKey => {
-            page(StatusCode::OK, &Login { frame: Frame::outside(LOGIN), error: None, name: "", next })
+            let mut provider = provider_button(&app, "next", next);
+            if let Some(button) = provider.as_mut()
+                && query.split('&').any(|pair| pair == SIGNED_OUT)
+            {
+                button.sign_out = app.provider_sign_out_url().await;
+            }
+            let has_password = app.web.gateway.settings().people.password;
+            let frame = Frame::outside(LOGIN);
+            page(StatusCode::OK, &Login { frame, error: None, name: "", next, has_password, provider })
         }
     }
 }
@@ -104,7 +116,9 @@ async fn log_in(
     };
     let (name, next) = (form.or_empty("name").trim(), origin::next_page(form.text("next")));
     let again = |status: StatusCode, error: &str| {
-        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next })
+        let has_password = app.web.gateway.settings().people.password;
+        let provider = provider_button(&app, "next", next);
+        page(status, &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next, has_password, provider })
     };
     let later = |reason: &str, wait_ms: i64| {
         let error = format!("{reason} Wait {} and try again.", factor::waiting(wait_ms));
@@ -124,6 +138,7 @@ async fn log_in(
         Ok(LoginResult::Refused(LoginError::Wrong(_))) => {
             again(StatusCode::UNAUTHORIZED, "The name or the password is wrong.")
         }
+        Ok(LoginResult::Refused(LoginError::Off)) => again(StatusCode::FORBIDDEN, PASSWORD_OFF),
         Ok(LoginResult::Refused(LoginError::TooMany { wait_ms })) => later("Too many failed attempts.", wait_ms),
         Ok(LoginResult::Refused(LoginError::Busy { wait_ms })) => later("Too many sign-ins are under way.", wait_ms),
         Err(error) => unavailable(&error),
@@ -133,7 +148,8 @@ async fn log_in(
 /// Sets the cookie and passes the page key behind the `#` of the address, which browsers never send. `assets/key.js`
 /// stores it. See `auth/presence.rs`.
 fn enter(app: &AppState, session: &NewSession, next: &str) -> Response {
-    match cookie::set(&session.secret, app.auth.transport) {
+    let max_age_s = app.web.gateway.settings().people.session.max_ms() / 1000;
+    match cookie::set(&session.secret, max_age_s, app.auth.transport) {
         Some(cookie) => {
             ([(SET_COOKIE, cookie)], Redirect::to(&format!("{next}#key={}", session.page_key))).into_response()
         }
@@ -145,16 +161,20 @@ async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
     let closed = app.web.store.close_session(&posted.signed.secret).await;
     records::write(&app, records::done("logout", posted.signed.name())).await;
     match closed {
-        Ok(()) => ([(SET_COOKIE, cookie::clear(app.auth.transport))], Redirect::to("/ui/login")).into_response(),
+        Ok(()) => {
+            // The page offers to sign out of the provider, too.
+            let next = if posted.signed.is_of_provider() { AFTER_PROVIDER } else { "/ui/login" };
+            ([(SET_COOKIE, cookie::clear(app.auth.transport))], Redirect::to(next)).into_response()
+        }
         Err(error) => unavailable(&error),
     }
 }
 
 async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
-    match app.web.store.is_invited(&invitation, app.now_ms()).await {
-        Ok(true) => again(StatusCode::OK, &invitation, "", None),
-        Ok(false) => not_invited(),
+    match app.web.store.find_invitation(&invitation, app.now_ms()).await {
+        Ok(Some(found)) => again(&app, StatusCode::OK, &invitation, &Typed::of(&found, ""), None),
+        Ok(None) => not_invited(),
         Err(error) => unavailable(&error),
     }
 }
@@ -167,24 +187,28 @@ async fn create_user(
 ) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
     // Checked before hashing, so that strangers cannot make us work.
-    match app.web.store.is_invited(&invitation, app.now_ms()).await {
-        Ok(true) => {}
-        Ok(false) => return not_invited(),
+    let found = match app.web.store.find_invitation(&invitation, app.now_ms()).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return not_invited(),
         Err(error) => return unavailable(&error),
-    }
+    };
     let form = match Form::read(&headers, body).await {
         Ok(form) => form,
         Err(error) => return posted::refusal(error),
     };
-    match create(&app, &invitation, &form).await {
+    match create(&app, &invitation, &found, &form).await {
         Ok(response) => response,
         Err(error) => unavailable(&error),
     }
 }
 
-async fn create(app: &AppState, invitation: &str, form: &Form) -> Result<Response, StoreError> {
-    let (name, password) = (form.or_empty("name").trim(), form.or_empty("password"));
-    let refuse = |error: &str| Ok(again(StatusCode::UNPROCESSABLE_ENTITY, invitation, name, Some(error)));
+async fn create(app: &AppState, invitation: &str, found: &Invitation, form: &Form) -> Result<Response, StoreError> {
+    let typed = Typed::of(found, form.or_empty("name").trim());
+    let (name, password) = (typed.name, form.or_empty("password"));
+    let refuse = |error: &str| Ok(again(app, StatusCode::UNPROCESSABLE_ENTITY, invitation, &typed, Some(error)));
+    if !app.web.gateway.settings().people.password {
+        return refuse(PASSWORD_OFF);
+    }
     if let Some(weakness) = password::weakness(name, password) {
         return refuse(weakness.message());
     }
@@ -210,12 +234,40 @@ async fn create(app: &AppState, invitation: &str, form: &Form) -> Result<Respons
     })
 }
 
-fn again(status: StatusCode, invitation: &str, name: &str, error: Option<&str>) -> Response {
-    page(status, &Setup { frame: Frame::outside(SETUP), error, name, invitation })
+/// The name of the new account.
+struct Typed<'a> {
+    name: &'a str,
+    /// The invitation is for this name only.
+    is_named: bool,
+}
+
+impl<'a> Typed<'a> {
+    fn of(found: &'a Invitation, typed: &'a str) -> Self {
+        let name = found.user_name.as_deref();
+        Self { name: name.unwrap_or(typed), is_named: name.is_some() }
+    }
+}
+
+fn again(app: &AppState, status: StatusCode, invitation: &str, typed: &Typed<'_>, error: Option<&str>) -> Response {
+    let has_password = app.web.gateway.settings().people.password;
+    // An invitation for one name is for a local account.
+    let provider = if typed.is_named { None } else { provider_button(app, "invitation", invitation) };
+    let (name, is_named) = (typed.name, typed.is_named);
+    let frame = Frame::outside(SETUP);
+    page(status, &Setup { frame, error, name, invitation, is_named, has_password, provider })
+}
+
+/// Builds the link to the identity provider, if the settings name one.
+fn provider_button(app: &AppState, parameter: &str, value: &str) -> Option<ProviderButton> {
+    let oidc = app.oidc().ok()?;
+    let value = value.replace('%', "%25").replace('&', "%26").replace('?', "%3F").replace('=', "%3D");
+    let href = format!("/ui/sign-in/oidc?{parameter}={value}");
+    Some(ProviderButton { name: oidc.name, href, sign_out: None })
 }
 
 fn not_invited() -> Response {
-    let text = "Each link works once, and a setup link expires after an hour. Ask an approver for a new one. If no account \
-        exists yet, restart the gateway: it prints a new setup link when it starts.";
+    let text = "Each link works once, and a setup link expires after an hour. Ask an approver for a new one, or the operator \
+        to run `mcpproxy users invite` or `mcpproxy users reset`. If no account exists yet, restart the gateway: it prints \
+        a new setup link when it starts.";
     notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
 }

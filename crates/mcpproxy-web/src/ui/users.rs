@@ -8,7 +8,7 @@ use http::StatusCode;
 use mcpproxy_gateway::Decider;
 use mcpproxy_store::{StoreError, USER_NAME_MAX_CHARS};
 
-use super::account::{AccountNotice, FactorChange, account, answer, may_change};
+use super::account::{AccountNotice, FactorChange, NotAllowed, Recovery, account, answer, may_change};
 use super::page::{Page, PageAccess};
 use super::posted::Posted;
 use super::signed_out;
@@ -76,12 +76,15 @@ async fn change_password_or_fail(app: &AppState, posted: &Posted) -> Result<Resp
     if form.or_empty("again") != new {
         return again("The new passwords do not match.").await;
     }
+    if signed.is_of_provider() {
+        return again(&NotAllowed::AtProvider.message()).await;
+    }
     if let PresenceResult::Absent(absent) = app.prove_presence_by_password(signed, form.or_empty("current")).await? {
         return again(&absent.message()).await;
     }
     // Without a factor, the current password is all that the user can prove.
     if signed.session.is_enrolled
-        && let FactorChange::NotAllowed(not) = may_change(app, posted, PASSWORD).await?
+        && let FactorChange::NotAllowed(not) = may_change(app, posted, PASSWORD, Recovery::Accepted).await?
     {
         return again(&not.message()).await;
     }
@@ -99,9 +102,15 @@ async fn invite(State(app): State<AppState>, posted: Posted) -> Response {
 
 async fn invite_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
-    if let FactorChange::NotAllowed(not) = may_change(app, posted, INVITE).await? {
-        let said = AccountNotice { error: Some(not.message()), ..AccountNotice::default() };
-        return account(app, signed, StatusCode::FORBIDDEN, said).await;
+    let refuse = async |error: String| {
+        let said = AccountNotice { error: Some(error), ..AccountNotice::default() };
+        account(app, signed, StatusCode::FORBIDDEN, said).await
+    };
+    if !signed.may_manage_users(&app.web.gateway.settings().people) {
+        return refuse(NotAllowed::NotAdmin.message()).await;
+    }
+    if let StepUpResult::NotVerified(fault) = app.step_up(signed, posted.factor(), INVITE).await? {
+        return refuse(fault.message()).await;
     }
     let Some(random) = random_bytes() else { return Ok(signed_out("/ui/account")) };
     let secret = app.web.store.invite(random, Some(signed.user()), app.now_ms(), INVITATION_MS).await?;
@@ -120,6 +129,9 @@ async fn remove_or_fail(app: &AppState, name: &str, posted: &Posted) -> Result<R
     let again = async |status: StatusCode, error: String| {
         account(app, signed, status, AccountNotice { error: Some(error), ..AccountNotice::default() }).await
     };
+    if !signed.may_manage_users(&app.web.gateway.settings().people) {
+        return again(StatusCode::FORBIDDEN, NotAllowed::NotAdmin.message()).await;
+    }
     let fresh = match app.step_up(signed, posted.factor(), &removal_of(name)).await? {
         StepUpResult::Verified(fresh) => fresh,
         StepUpResult::NotVerified(fault) => return again(StatusCode::FORBIDDEN, fault.message()).await,

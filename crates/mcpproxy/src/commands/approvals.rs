@@ -69,7 +69,7 @@ Examples:
 Only a user can approve a call, so this command needs a terminal. It asks for your name and \
 password, shows the whole call without masking, and asks for your decision. If the call requires a \
 second factor, it also asks for a code from your authenticator app. Passkeys work on the approval \
-page only.
+page only. So do sign-ins with an identity provider.
 
 The command reads nothing from arguments, environment variables, pipes or files, because an agent \
 that runs programs as you could use them. For the same reason, the admin key and agent tokens cannot \

@@ -132,6 +132,19 @@ pub(crate) fn agents() -> ArgValueCandidates {
     })
 }
 
+/// Completes names of users.
+pub(crate) fn users() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let users = home().and_then(|home| {
+            quickly(move || async move {
+                let store = Store::open_read_only(&location(&home)?).await?;
+                Ok(store.list_users().await?)
+            })
+        });
+        candidates(users.unwrap_or_default().into_iter().map(|name| (name, String::new())).collect())
+    })
+}
+
 /// Asks the running gateway for a list.
 fn from_gateway(
     path: impl Into<String>,

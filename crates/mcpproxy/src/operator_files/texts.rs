@@ -54,7 +54,7 @@ impl OperatorTexts {
     /// Hashes the files, and the settings that can wait for a user. Each text is preceded by its length, so that
     /// different files never give the same bytes.
     pub(crate) fn digest(&self, settings: &Settings) -> String {
-        let Settings { contracts, intent, approvals, trust, servers, .. } = settings;
+        let Settings { contracts, intent, approvals, trust, people, servers, .. } = settings;
         let channel = |channel| match channel {
             Channel::Form => "form",
             Channel::Page => "page",
@@ -73,7 +73,8 @@ impl OperatorTexts {
         let first_sights = servers.iter().filter_map(|server| Some((&server.name, server.first_sight?)));
         let first_sights: Vec<String> =
             first_sights.map(|(name, welcome)| format!("{name} {}\n", welcome.as_str())).collect();
-        let mut bytes = format!("{}\n{}\n", words.join(" "), first_sights.concat()).into_bytes();
+        // The debug form shows every field but the value of the secret.
+        let mut bytes = format!("{}\n{}\n{people:?}\n", words.join(" "), first_sights.concat()).into_bytes();
         for part in self.all.iter().flat_map(|(name, text)| [name, text]) {
             bytes.extend(part.len().to_be_bytes());
             bytes.extend(part.as_bytes());

@@ -64,7 +64,7 @@ fn taken(address: SocketAddr) -> Failure {
 
 /// Returns the base of links for users, unless `approvals.public_url` is set. Passkeys need a host name, so loopback
 /// becomes `localhost`.
-pub(super) fn own_url(address: SocketAddr) -> String {
+pub(crate) fn own_url(address: SocketAddr) -> String {
     match address.ip() {
         ip if ip.is_loopback() || ip.is_unspecified() => format!("http://localhost:{}", address.port()),
         _ => format!("http://{address}"),

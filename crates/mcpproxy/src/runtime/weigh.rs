@@ -34,13 +34,13 @@ pub(super) fn weigh(
     if weaker.is_empty() {
         return Ok(all());
     }
-    let Rules { contracts, policies, settings, intent, channels, trust } = new.without(&weaker, &old, tools)?;
+    let Rules { contracts, policies, settings, intent, channels, trust, people } = new.without(&weaker, &old, tools)?;
     let settings = if weaker.settings.is_empty() {
         Arc::clone(&wanted.settings)
     } else {
         let wanted = Settings::clone(&wanted.settings);
         let approvals = ApprovalSettings { channels, ..wanted.approvals };
-        let mut held = Settings { contracts: settings, intent, approvals, ..wanted };
+        let mut held = Settings { contracts: settings, intent, approvals, people, ..wanted };
         trust.apply_to(&mut held);
         Arc::new(held)
     };
@@ -95,6 +95,7 @@ pub(super) fn rules(files: &Files) -> Rules {
         intent: files.settings.intent.clone(),
         channels: files.settings.approvals.channels,
         trust: TrustRules::of(&files.settings),
+        people: files.settings.people.clone(),
     }
 }
 

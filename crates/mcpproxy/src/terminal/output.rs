@@ -1,6 +1,7 @@
 //! Prints data on standard output and messages on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
@@ -46,9 +47,22 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     out.flush().context("could not print")
 }
 
+/// Changes commands in messages, so that they can be copied. Set once, at the start of the program.
+static COMMANDS: OnceLock<Rewrite> = OnceLock::new();
+
+type Rewrite = Box<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Makes every message pass through `rewrite`. Messages name commands in many places, and most of these places do not
+/// know the data folder that the commands need.
+pub(crate) fn rewrite_commands(rewrite: impl Fn(&str) -> String + Send + Sync + 'static) {
+    let _set_before = COMMANDS.set(Box::new(rewrite));
+}
+
 /// Prints a message on standard error. A closed standard error is not an error.
 pub(crate) fn tell(text: &str) {
-    let _stderr_is_closed = writeln!(io::stderr().lock(), "{}", text.trim_end_matches('\n'));
+    let text = text.trim_end_matches('\n');
+    let text = COMMANDS.get().map_or_else(|| text.to_owned(), |rewrite| rewrite(text));
+    let _stderr_is_closed = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints an error on standard error: `error:` and `hint:` stand out.

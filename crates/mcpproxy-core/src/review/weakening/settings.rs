@@ -74,7 +74,9 @@ pub(super) fn weaker_settings(old: &Rules, new: &Rules) -> Vec<SettingChange> {
         before: Some(before),
         after: Some(after),
     };
-    weaker.map(change).chain(new.trust.weaker(&old.trust)).collect()
+    let people = new.people.weaker_than(&old.people).into_iter();
+    let people = people.map(|(key, before, after)| change((true, key, before, after)));
+    weaker.map(change).chain(new.trust.weaker(&old.trust)).chain(people).collect()
 }
 
 /// As `held_settings`.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalog::Offered;
-use crate::settings::{Channel, Settings, TrustSettings, TwoKey, Unannotated, Unclassified, Weakening};
+use crate::settings::{Channel, PeopleSettings, Settings, TrustSettings, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::trust::OnChange;
 use crate::{Hints, ServerName, ToolName};
 
@@ -15,6 +15,7 @@ fn rules(contracts: &str, policies: &str, settings: ContractSettings) -> Rules {
         intent: IntentSettings::default(),
         channels: Channels::default(),
         trust: TrustRules::default(),
+        people: PeopleSettings::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use mcpproxy_store::UserRow;
+use mcpproxy_store::{Profile, UserRow};
 
 use super::Frame;
 use super::labels::Time;
@@ -30,6 +30,33 @@ pub(crate) struct Account {
     /// The new invitation link.
     pub(crate) invitation: Option<String>,
     pub(crate) others: Vec<ApproverView>,
+    /// The number of recovery codes that are not used yet.
+    pub(crate) recovery_left: u32,
+    /// New recovery codes, shown once.
+    pub(crate) recovery_codes: Vec<String>,
+    /// Statements of the identity provider about its user.
+    pub(crate) profile: Option<ProfileView>,
+    /// False if the user may not invite or remove others.
+    pub(crate) may_manage: bool,
+}
+
+/// Statements of the identity provider about its user.
+pub(crate) struct ProfileView {
+    pub(crate) name: Visible,
+    pub(crate) email: Visible,
+    pub(crate) is_verified: bool,
+    pub(crate) groups: Visible,
+}
+
+impl ProfileView {
+    pub(crate) fn new(profile: &Profile) -> Self {
+        Self {
+            name: Visible::of(profile.name.as_deref().unwrap_or_default()),
+            email: Visible::of(profile.email.as_deref().unwrap_or_default()),
+            is_verified: profile.email_verified,
+            groups: Visible::of(&profile.groups.join(", ")),
+        }
+    }
 }
 
 /// Another approver.
@@ -37,11 +64,18 @@ pub(crate) struct ApproverView {
     pub(crate) name: String,
     /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
+    /// The path of the form, which is also the purpose of a second factor.
+    pub(crate) path: String,
 }
 
 pub(crate) fn approvers(names: Vec<String>) -> Vec<ApproverView> {
     let views = names.into_iter().zip(1..);
-    views.map(|(name, number)| ApproverView { name, prefix: format!("person-{number}-") }).collect()
+    let view = |(name, number)| ApproverView {
+        prefix: format!("person-{number}-"),
+        path: format!("/ui/account/persons/{name}/remove"),
+        name,
+    };
+    views.map(view).collect()
 }
 
 pub(crate) struct SetupView {

@@ -110,6 +110,8 @@ pub(crate) struct Typed {
     pub(crate) grant: Option<TypedStanding>,
     /// True if the page key was missing or wrong.
     pub(crate) asks_password: bool,
+    /// The confirmation with which the user came back from the identity provider.
+    pub(crate) confirmed: Option<super::Confirmed>,
 }
 
 impl Confirm {

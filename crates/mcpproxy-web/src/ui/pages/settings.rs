@@ -101,6 +101,11 @@ impl HeldView {
 pub(crate) struct UserRow {
     pub(crate) name: Visible,
     pub(crate) is_you: bool,
+    /// How the user signs in.
+    pub(crate) kind: &'static str,
+    /// Name and address of a user of the identity provider.
+    pub(crate) about: Visible,
+    pub(crate) is_of_provider: bool,
     pub(crate) is_enrolled: bool,
     pub(crate) since: Time,
     /// The last use of a session, if there is one.
@@ -110,9 +115,20 @@ pub(crate) struct UserRow {
 
 impl UserRow {
     pub(crate) fn new(account: &Account, own_name: &str, now_ms: i64) -> Self {
+        let profile = account.provider.as_ref().map(|provider| &provider.profile);
+        let about =
+            profile.map(|profile| [&profile.name, &profile.email].map(|text| text.as_deref().unwrap_or_default()));
+        let about: Vec<&str> = about.into_iter().flatten().filter(|text| !text.is_empty()).collect();
         Self {
             name: Visible::of(&account.name),
             is_you: account.name == own_name,
+            kind: match (&account.provider, account.has_password) {
+                (Some(_), _) => "identity provider",
+                (None, true) => "password",
+                (None, false) => "nothing yet: reset by the operator",
+            },
+            about: Visible::of(&about.join(", ")),
+            is_of_provider: account.provider.is_some(),
             is_enrolled: account.is_enrolled,
             since: Time::new(account.created_ms, now_ms),
             seen: account.seen_ms.map(|seen_ms| Time::new(seen_ms, now_ms)),

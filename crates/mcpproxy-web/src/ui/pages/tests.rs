@@ -14,7 +14,7 @@ use super::account::{Account, WaitingCalls, approvers};
 use super::confirm::{Confirm, Typed};
 use super::lists::{Grants, Inbox, Selected};
 use super::whole::whole;
-use super::{Frame, FrameUser, Login, Notice, Setup};
+use super::{Frame, FrameUser, Login, Notice, Onward, ProviderButton, Setup};
 use crate::auth::factor::Factors;
 use crate::auth::totp;
 use crate::diff::Audience;
@@ -24,7 +24,7 @@ use crate::wire::WholeApproval;
 const NOW_MS: i64 = 1_800_000_000_000;
 
 fn frame(title: &str) -> Frame {
-    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned() });
+    let user = Some(FrameUser { name: "anna".to_owned(), csrf: "c5rf".to_owned(), provider: None });
     Frame {
         title: title.to_owned(),
         section: "approvals",
@@ -34,6 +34,9 @@ fn frame(title: &str) -> Frame {
         version: "v1",
         live: Some(Topic::Approvals),
         asks_password: false,
+        idle_s: 900,
+        here: String::new(),
+        confirmed: None,
     }
 }
 
@@ -96,7 +99,7 @@ fn view(approval: StoredApproval) -> ApprovalView {
     }
 }
 
-const BOTH: Factors = Factors { totp: true, passkey: true };
+const BOTH: Factors = Factors { totp: true, passkey: true, provider: false };
 
 fn confirm(approval: StoredApproval) -> String {
     Confirm::new(frame("mail:send_external"), &view(approval), BOTH, Typed::default(), NOW_MS).render().unwrap()
@@ -427,9 +430,31 @@ fn coming_in() {
         error: Some("The name or the password is wrong."),
         name: "anna",
         next: "/ui/approvals",
+        has_password: true,
+        provider: None,
     };
     compare("login.html", &login.render().unwrap());
-    compare("setup.html", &Setup { frame: frame(), error: None, name: "", invitation: "invite_1" }.render().unwrap());
+    let provider = || {
+        let (name, href) = ("Example <SSO>".to_owned(), "/ui/sign-in/oidc?next=/ui/".to_owned());
+        Some(ProviderButton { name, href, sign_out: Some("https://id.example/logout".to_owned()) })
+    };
+    let with_provider = Login { frame: frame(), has_password: false, provider: provider(), ..login };
+    compare("login-provider.html", &with_provider.render().unwrap());
+    let setup = Setup {
+        frame: frame(),
+        error: None,
+        name: "",
+        invitation: "invite_1",
+        is_named: false,
+        has_password: true,
+        provider: None,
+    };
+    compare("setup.html", &setup.render().unwrap());
+    let named = Setup { frame: frame(), name: "anna", is_named: true, ..setup }.render().unwrap();
+    assert!(named.contains("value=\"anna\"") && named.contains(" readonly>"), "{named}");
+    let link = "/ui/approvals#key=page_0";
+    let onward = Onward { frame: frame(), heading: "H", text: "T", link, link_text: "L" }.render().unwrap();
+    assert!(onward.contains("<meta http-equiv=\"refresh\" content=\"0;url=/ui/approvals#key=page_0\">"), "{onward}");
     let notice = Notice { frame: frame(), heading: "H", text: "T", link: "/ui/login", link_text: "L" };
     compare("notice.html", &notice.render().unwrap());
 }
@@ -450,6 +475,10 @@ fn the_account_page() {
         base_url: "http://localhost:8080".to_owned(),
         invitation: None,
         others: approvers(vec!["berta".to_owned()]),
+        recovery_left: 3,
+        recovery_codes: Vec::new(),
+        profile: None,
+        may_manage: true,
     };
     let html = account.render().unwrap();
     assert!(html.contains("Step 2 of 2") && html.contains("GEZD GNBV") && !html.contains("Invite an approver"));

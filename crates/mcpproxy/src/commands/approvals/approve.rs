@@ -9,6 +9,7 @@ use super::view::View;
 use super::words::{now_ms, state, text, time_ms};
 use super::{find, show};
 use crate::client::{Http, Reply, Rest, no_gateway};
+use crate::commands::users;
 use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -35,7 +36,19 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
             format!("open the setup link that `{serve}` printed with the request. After a restart, it prints another");
         return Err(Failure::new(Exit::Refused, message).hint(hint).into());
     }
+    // The settings in the file may be newer than those in force. The gateway has the last word.
+    let people = users::people(home).unwrap_or_default();
+    if !people.password {
+        let message =
+            "This gateway does not accept passwords (`people.password`), so nobody can sign in at the terminal.";
+        let hint = format!("open {} and sign in with the identity provider", text(&found, "url"));
+        return Err(Failure::new(Exit::Refused, message).hint(hint).into());
+    }
     let mut user = UserAtTerminal::at(terminal)?;
+    if let Some(oidc) = &people.oidc {
+        let name = crate::terminal::output::line(&oidc.name);
+        user.tell(&format!("Users of {name} decide on the page: {}", text(&found, "url")))?;
+    }
     let (tool, agent) = (text(&found, "tool"), text(&found, "agent"));
     user.tell(&format!(
         "Agent {agent} wants to run {tool}. Sign in to see the call. Press Ctrl-C to leave it undecided."

@@ -8,11 +8,12 @@ use crate::visible::Visible;
 const VALUE_CHARS: usize = 300;
 
 /// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
-const GROUPS: [(&str, &str); 6] = [
+const GROUPS: [(&str, &str); 7] = [
     ("Intent declaration", "intent_declaration."),
     ("Contracts", "contracts."),
     ("Quarantine", "trust."),
     ("Approvals", "approvals."),
+    ("Users", "people."),
     ("Activity log", "activity."),
     ("Storage", "storage."),
 ];
