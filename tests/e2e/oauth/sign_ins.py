@@ -67,7 +67,7 @@ class Desk:
         return error["message"]
 
     def records(self, code: str) -> list[dict[str, Any]]:
-        return [one for one in self.gateway.records("--limit", "200") if one.get("code") == code]
+        return self.gateway.records("--code", code)
 
     def refreshes(self) -> int:
         return len(self.provider.requests("token", grant_type="refresh_token"))

@@ -160,8 +160,10 @@ fn opencode_and_cline() {
     assert_eq!(settings.servers[0].call_timeout.as_secs(), 5);
     assert_eq!(
         warnings(&settings),
-        ["line 10, column 91: `oauth` (remote-one) has no effect: the gateway does not sign in with OAuth; put a \
-          token into `headers`"]
+        [
+            "line 10, column 91: `oauth` (remote-one) has no effect: the gateway signs in only where a server asks for it and \
+          a user agrees"
+        ]
     );
     let settings = read(include_str!("clients/cline.json"));
     assert_eq!(shown(&settings, "weather"), "http https://weather.example.com/mcp");

@@ -18,4 +18,4 @@ CREATE TABLE server_sign_ins (
     lease_until_ms INTEGER NOT NULL
 ) STRICT;
 
-UPDATE schema_version SET version = 8;
+UPDATE schema_version SET version = 9;

@@ -7,16 +7,21 @@ use crate::file::{Member, Node, NodeValue};
 use crate::settings::keys;
 use crate::settings::warning::Warnings;
 
-const NO_OBJECT: &str = "has no effect: the gateway signs in only where a server asks for it and a user agrees";
+const NO_SWITCH: &str = "has no effect: the gateway signs in only where a server asks for it and a user agrees";
 const NO_MEANING: &str = "has no effect: the gateway finds the provider by itself";
 
 /// Keys of other clients with ours.
 const KEYS: [(&str, &str); 3] = [("clientId", "client_id"), ("clientSecret", "client_secret"), ("scope", "scopes")];
 
 pub(super) fn adopt(mut member: Member, server: &str, warnings: &mut Warnings) -> Option<Member> {
-    let NodeValue::Object(members) = &mut member.node.value else {
-        warnings.add_key(member.position, "oauth", server, NO_OBJECT);
-        return None;
+    let members = match &mut member.node.value {
+        NodeValue::Object(members) => members,
+        NodeValue::Bool(_) | NodeValue::Null => {
+            warnings.add_key(member.position, "oauth", server, NO_SWITCH);
+            return None;
+        }
+        // The reader reports it.
+        NodeValue::Number(_) | NodeValue::Text(_) | NodeValue::Array(_) | NodeValue::Broken => return Some(member),
     };
     let is_theirs = members.iter().any(|one| !keys::OAUTH.known.contains(&one.name.as_str()));
     if !is_theirs {
