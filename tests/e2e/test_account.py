@@ -1,4 +1,4 @@
-"""Account pages, with and without JavaScript, and recovery if no user can sign in."""
+"""Account pages, with and without JavaScript. `test_people.py` has recovery codes and resets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import httpx
 import pytest
 
 from approvals import Ada, House, house_with_ada
-from user import PASSWORD, Browser, User, Session, set_up_plainly, setup_link
-from log import Storage
+from user import PASSWORD, Browser, User, Session
 
 NEW = "a horse that is not the other one"
-SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +63,3 @@ def test_a_user_changes_the_password_and_is_removed(
         assert login(house, "grace", NEW) == 401
     codes = [one["code"] for one in house.gateway.records("--type", "auth", "--limit", "50")]
     assert {"password_changed", "user_removed"} <= set(codes)
-
-
-def test_the_only_user_lost_the_factor(tmp_path: Path) -> None:
-    """Follows the steps in docs/security.md exactly."""
-    (statements,) = re.findall(r'"\$HOME/\.mcpproxy/mcpproxy\.db" "(.*?)"$', SECURITY.read_text(), re.M)
-    house = House(tmp_path)
-    with house.gateway:
-        house.settle()
-    with house.gateway:
-        assert "/ui/setup/" not in house.gateway.words()
-    for statement in statements.split(";"):
-        Storage().sql(house.gateway.home, statement)
-    with house.gateway:
-        assert setup_link(house.gateway)
-        assert login(house, "ada", PASSWORD) == 401
-        set_up_plainly(house.gateway, "ada")
-        assert Session(house.gateway, "ada").get("/approvals").status_code == 200

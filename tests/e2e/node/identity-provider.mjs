@@ -190,8 +190,9 @@ function signInPage({ params, uid }) {
 }
 
 async function grantFor(accountId, { params, grantId }) {
-  const grant = (grantId && await provider.Grant.find(grantId))
-    || new provider.Grant({ accountId, clientId: params.client_id });
+  const known = grantId && await provider.Grant.find(grantId);
+  // Another user may have signed in before, in the same browser.
+  const grant = known?.accountId === accountId ? known : new provider.Grant({ accountId, clientId: params.client_id });
   allow(grant, params.scope, params.resource);
   return grant.save();
 }

@@ -198,6 +198,8 @@ pub(super) async fn account(
         &Account {
             frame: Frame {
                 asks_password: said.asks_password,
+                // A page that loads itself again would lose the codes, which are shown once.
+                live: if said.recovery_codes.is_empty() { frame.live } else { None },
                 here: "/ui/account".to_owned(),
                 confirmed: said.confirmed,
                 ..frame
