@@ -33,7 +33,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(30);
 #[command(after_help = "\
 Examples:
   mcpproxy servers login github
-  mcpproxy servers login github --no-browser    Print the link instead of opening it
+  mcpproxy servers login github --no-browser    Only print the link
   mcpproxy servers login github --device        Sign in on another device
 
 The server must ask for OAuth. `mcpproxy servers list` then shows it as needs_sign_in. You sign in to mcpproxy at the terminal first. Agents and the admin key cannot sign in to servers.")]
