@@ -44,7 +44,7 @@ fn mistakes_have_a_next_step() {
     check_oidc(r#""allowed": {"emails": []}"#, &format!("line 1, column 90: {empty}"));
     check_oidc(
         r#""allowed": {"groups": ["ops"]}, "admins": {"domains": ["*.example.com"]}"#,
-        "line 1, column 133: expected a domain such as \"example.com\", without `@` or `*`",
+        "line 1, column 134: expected a domain such as \"example.com\", without `@` or `*`",
     );
     check(
         r#"{"people": {"oidc": {"allowed": {"groups": ["ops"]}}}}"#,
