@@ -218,22 +218,21 @@ async fn an_agent_may_do_what_its_claims_are_mapped_to() {
          "permissions": ["projects:*"]},
         {"servers": []}
     ]}"#;
-    for (way, path) in [(Way::Session, "/mcp")] {
-        let desk = Desk::new(allow).await;
-        let dev = desk.token(json!({"email": "anna@example.com", "groups": ["devs"]}));
-        let other = desk.token(json!({"email": "ben@example.com"}));
-        let (mut dev, mut other) =
-            (Agent::bearing(&desk.rig, way, &dev, path).await, Agent::bearing(&desk.rig, way, &other, path).await);
-        let read = r#"{"name":"demo:list_projects"}"#;
-        assert!(dev.call(&desk.rig, "call_tool_read", read).await.brief().contains("p_website"));
-        let refused = other.call(&desk.rig, "call_tool_read", read).await.brief();
-        assert!(refused.starts_with("tool_not_found"), "{refused}");
-        let refused = dev.call(&desk.rig, "call_tool_destructive", read).await.brief();
-        assert!(refused.starts_with("permission_denied"), "{refused}");
-        let records = desk.rig.records().await;
-        let label = desk.issuer.url.trim_start_matches("http://");
-        assert!(records[0].contains(&format!(" anna@example.com@{label} demo:list_projects")), "{records:?}");
-    }
+    let (way, path) = (Way::Session, "/mcp");
+    let desk = Desk::new(allow).await;
+    let dev = desk.token(json!({"email": "anna@example.com", "groups": ["devs"]}));
+    let other = desk.token(json!({"email": "ben@example.com"}));
+    let (mut dev, mut other) =
+        (Agent::bearing(&desk.rig, way, &dev, path).await, Agent::bearing(&desk.rig, way, &other, path).await);
+    let read = r#"{"name":"demo:list_projects"}"#;
+    assert!(dev.call(&desk.rig, "call_tool_read", read).await.brief().contains("p_website"));
+    let refused = other.call(&desk.rig, "call_tool_read", read).await.brief();
+    assert!(refused.starts_with("tool_not_found"), "{refused}");
+    let refused = dev.call(&desk.rig, "call_tool_destructive", read).await.brief();
+    assert!(refused.starts_with("permission_denied"), "{refused}");
+    let records = desk.rig.records().await;
+    let label = desk.issuer.url.trim_start_matches("http://");
+    assert!(records[0].contains(&format!(" anna@example.com@{label} demo:list_projects")), "{records:?}");
 }
 
 #[tokio::test]
