@@ -7,7 +7,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, P
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
-use crate::provider::ProviderError;
+use crate::error::ProviderError;
 
 /// Number of keys in a set. Providers publish two to ten.
 const KEYS_MAX: usize = 100;

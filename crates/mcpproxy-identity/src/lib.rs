@@ -18,6 +18,7 @@
 
 mod address;
 mod claims;
+mod error;
 mod fetch;
 mod keys;
 mod metadata;
@@ -26,9 +27,10 @@ mod token;
 
 pub use address::{AddressError, Reach, check_url};
 pub use claims::Claims;
+pub use error::ProviderError;
 pub use fetch::{Fetch, FetchError, tls_config};
 pub use metadata::Metadata;
-pub use provider::{Provider, ProviderError};
+pub use provider::Provider;
 pub use token::{CLOCK_SKEW_S, TokenError};
 
 #[cfg(test)]

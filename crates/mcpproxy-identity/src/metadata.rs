@@ -4,8 +4,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::address;
+use crate::error::ProviderError;
 use crate::fetch::{Fetch, FetchError};
-use crate::provider::ProviderError;
 
 /// The endpoints of a provider, from its discovery document.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,29 +16,16 @@ use tokio::sync::Mutex;
 
 use crate::address::{self, AddressError};
 use crate::claims::Claims;
-use crate::fetch::{Fetch, FetchError};
+use crate::error::{ProviderError, RETRY_AFTER};
+use crate::fetch::Fetch;
 use crate::keys::{Key, KeySet};
 use crate::metadata::{self, Metadata};
 use crate::token::{self, TokenError, TokenHeader};
 
 const REFRESH_AFTER: Duration = Duration::from_secs(10 * 60);
-const RETRY_AFTER: Duration = Duration::from_secs(10);
 const KEEP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Age at which metadata is read again.
 const METADATA_FOR: Duration = Duration::from_secs(60 * 60);
-
-/// A failure to read a provider's metadata or keys.
-#[derive(Debug, thiserror::Error)]
-pub enum ProviderError {
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    #[error(transparent)]
-    Fetch(#[from] FetchError),
-    #[error("{0}")]
-    Metadata(&'static str),
-    #[error("the last try failed less than {} s ago", RETRY_AFTER.as_secs())]
-    Recently,
-}
 
 /// An identity provider that the operator named in the settings.
 pub struct Provider {

@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::{Map, Value};
 
 use crate::claims::Claims;
-use crate::provider::ProviderError;
+use crate::error::ProviderError;
 
 /// Size of a token. Headers of requests have their own limit; this one bounds the work for each token.
 pub(crate) const TOKEN_MAX: usize = 16 * 1024;
