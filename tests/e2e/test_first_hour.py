@@ -48,7 +48,7 @@ def test_an_unset_variable_concerns_one_server(tmp_path: Path) -> None:
         assert not call(Wire(gateway.mcp, gateway.token, MODERN), "good:echo").get("isError")
 
         status = gateway.admin("/status")
-        assert status["servers"] == {"ready": 1, "connecting": 0, "failed": 0, "disabled": 1, "misconfigured": 1}
+        assert status["servers"] == {"ready": 1, "connecting": 0, "failed": 0, "disabled": 1, "misconfigured": 1, "needs_sign_in": 0}
         assert [server["name"] for server in status["unready_servers"]] == ["bad"]
         assert status["settings"]["error"] is None
         assert status["approvals"] == {"waiting": 0, "has_users": False}
@@ -149,7 +149,7 @@ def test_an_added_server_is_ready_and_says_what_runs_unasked(tmp_path: Path) -> 
         assert "office is ready: 26 tools, " in added.stderr, added.stderr
         assert "nobody is asked before" in added.stderr
         assert f"contract draft office --to {gateway.home}/contracts/office.yaml" in added.stderr
-        told = "destructive tools run without an approval; classify with `mcpproxy contract draft office`"
+        told = f"classify with `mcpproxy --home {gateway.home} contract draft office`"
         until(lambda: told in gateway.words(), SECONDS, "the terminal of the gateway says it too")
         for command in ("status", "doctor"):
             assert "destructive_unasked" in gateway.run(command).stdout

@@ -169,7 +169,7 @@ def test_every_example_is_valid(reader: Reader, page: Path) -> None:
     gateway = reader.gateway
     gateway.environment = lambda: {  # type: ignore[method-assign]
         **reader.environment(),
-        **dict.fromkeys(["GITHUB_TOKEN", "DATABASE_PASSWORD"], "value"),
+        **dict.fromkeys(["GITHUB_TOKEN", "DATABASE_PASSWORD", "NOTES_SECRET", "OIDC_CLIENT_SECRET"], "value"),
         "HOOK_URL": "https://hooks.example.com/",
     }
     gateway.write("hook.secret", "0123456789abcdef")

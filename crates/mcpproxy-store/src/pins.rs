@@ -14,7 +14,7 @@
 //! with the same server share its rows. Every change of them is one transaction, which first locks the row of the
 //! identity in `pinned_servers`. So changes of one server happen one after the other, on whichever gateways.
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **A user accepts exactly what was shown.** A decision carries the pin that the user saw. It changes a row only if
 //!   that pin still waits. The accepted row is a copy of the waiting row, so no other text can slip in.

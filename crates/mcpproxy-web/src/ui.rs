@@ -113,6 +113,8 @@ async fn framed(app: &AppState, identity: &Identity, path: &str, response: Respo
     };
     // Without the database, the plain notice has to do.
     let Ok(frame) = frame::around(app, signed, section(path), &said.heading).await else { return response };
+    // A notice is not loaded again: its address may be one that works once, such as the end of a sign-in.
+    let frame = Frame { live: None, ..frame };
     let Said { heading, text, link, link_text } = &said;
     let body = pages::page(response.status(), &Notice { frame, heading, text, link, link_text }).into_body();
     Response::from_parts(response.into_parts().0, body)

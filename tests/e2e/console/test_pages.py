@@ -66,7 +66,7 @@ def test_no_page_scrolls_sideways(office: Office, pages: list[str], browser: Bro
             ada.do("evaluate", script="document.querySelectorAll('details').forEach(one => { one.open = true; })")
             if ada.is_too_wide():
                 reaching = (
-                    "[...document.querySelectorAll('main *')].filter(one => !one.closest('.scroll') &&"
+                    "[...document.querySelectorAll('body *')].filter(one => !one.closest('.scroll') &&"
                     " one.getBoundingClientRect().right > document.documentElement.clientWidth).slice(0, 3)"
                     ".map(one => one.outerHTML.slice(0, 120))"
                 )

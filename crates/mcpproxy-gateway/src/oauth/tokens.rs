@@ -45,7 +45,7 @@ pub(crate) struct Tokens {
     changed: Notify,
 }
 
-/// What is known besides the token.
+/// Facts besides the token.
 #[derive(Default)]
 struct Facts {
     /// The newest `WWW-Authenticate` header.

@@ -5,7 +5,7 @@
 //!  state, nonce, PKCE    code, state    state taken ─▶ code exchanged ─▶ ID token verified ─▶ claims checked ─▶ account
 //! ```
 //!
-//! What must stay true:
+//! Invariants:
 //!
 //! - **One browser, one answer.** `state` is stored with the digest of a cookie, for ten minutes. The row is removed when
 //!   the user comes back, so no answer works twice or in another browser (`accounts/sign_in.rs` of the store).

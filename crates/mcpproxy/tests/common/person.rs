@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
@@ -14,9 +15,13 @@ use super::wait;
 
 pub(crate) struct Person {
     terminal: File,
-    /// Kept open, so that the terminal stays as the command left it.
-    inside: File,
+    /// Kept open while the command runs, so that the terminal stays as the command left it.
+    inside: Option<File>,
+    /// Set when the command has left.
+    left_echo: bool,
     child: Child,
+    /// Reads the terminal. Ends when no program has it open, after everything was read.
+    reader: JoinHandle<()>,
     seen: Arc<Mutex<String>>,
     /// Number of bytes of `seen` that were already checked.
     read: usize,
@@ -44,13 +49,13 @@ impl Person {
         let terminal = File::from(terminal);
         let seen = Arc::new(Mutex::new(String::new()));
         let (mut eyes, memory) = (terminal.try_clone().unwrap(), Arc::clone(&seen));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = eyes.read(&mut bytes) {
                 memory.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        Self { terminal, inside: open(), child, seen, read: 0 }
+        Self { terminal, inside: Some(open()), left_echo: false, child, reader, seen, read: 0 }
     }
 
     /// Waits until this text appears on the screen, after the previous match.
@@ -73,22 +78,26 @@ impl Person {
         self.seen.lock().unwrap().replace("\r\n", "\n")
     }
 
-    /// Returns true if the terminal echoes typed text.
+    /// Returns true if the terminal echoes typed text, or did when the command left.
     pub(crate) fn has_echo(&self) -> bool {
-        tcgetattr(&self.inside).unwrap().local_modes.contains(LocalModes::ECHO)
+        let modes = self.inside.as_ref().map(|inside| tcgetattr(inside).unwrap().local_modes);
+        modes.map_or(self.left_echo, |modes| modes.contains(LocalModes::ECHO))
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the command to exit and returns its exit code.
+    /// Waits for the command to exit and returns its exit code. Its last words are on the screen then.
     pub(crate) fn leaves(&mut self) -> Option<i32> {
         let mut ended = None;
         wait("the command to end", || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
+        self.left_echo = self.has_echo();
+        self.inside = None;
+        wait("the end of the terminal", || self.reader.is_finished());
         ended.unwrap().code()
     }
 }

@@ -8,12 +8,13 @@ use crate::visible::Visible;
 const VALUE_CHARS: usize = 300;
 
 /// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
-const GROUPS: [(&str, &str); 7] = [
+const GROUPS: [(&str, &str); 8] = [
     ("Intent declaration", "intent_declaration."),
     ("Contracts", "contracts."),
     ("Quarantine", "trust."),
     ("Approvals", "approvals."),
     ("Users", "people."),
+    ("Agents", "agents."),
     ("Activity log", "activity."),
     ("Storage", "storage."),
 ];
