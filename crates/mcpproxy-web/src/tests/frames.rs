@@ -52,7 +52,7 @@ async fn another_address_than_that_of_the_links_is_explained() {
     };
     let html = at("127.0.0.1:8080").await;
     assert!(html.contains("You are at 127.0.0.1:8080."), "{html}");
-    assert!(html.contains("href=\"http://localhost:8080/ui/tools\""), "{html}");
+    assert!(html.contains("<code>http://localhost:8080/ui/tools</code>"), "{html}");
     assert!(!at("localhost:8080").await.contains("You are at"), "the same address");
     assert!(!at("LOCALHOST:8080").await.contains("You are at"), "the same address");
     fixture.stop().await;
