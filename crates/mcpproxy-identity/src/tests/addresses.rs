@@ -1,4 +1,4 @@
-//! Which addresses requests may go to.
+//! The addresses that requests may go to.
 
 use crate::{AddressError, Fetch, FetchError, Reach, check_url};
 use http::Request;
