@@ -211,6 +211,7 @@ def survives(gateway: Gateway, write: Callable[[], None], remove: Callable[[], N
     worker = threading.Thread(target=work)
     worker.start()
     try:
+        until(lambda: len(seen) > 0, SECONDS, "a call before the file is written")
         write()
         until(gateway.settings_error, SECONDS, "the file is refused")
         said = gateway.settings_error()

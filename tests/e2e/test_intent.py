@@ -221,7 +221,7 @@ def with_commands(house: House, one: Heard) -> None:
             timeout=60,
             env=house.gateway.environment(),
         )
-        one.exits.append((done.returncode, done.stderr))
+        one.exits.append((done.returncode, done.stderr.replace(str(house.gateway.home), "HOME")))
         one.results.append(json.loads(done.stdout) if done.stdout else {})
 
 
@@ -244,7 +244,7 @@ def on_the_command_line(case: Case) -> str:
             effect = f"The server does not mark `{name}` as read-only."
         else:
             effect = f"`{name}` changes data."
-        return f"error: {effect} Use `mcpproxy call tool-{right}`."
+        return f"error: {effect} Use `mcpproxy --home HOME call tool-{right}`."
     if case.code == "REASON_TOO_LONG":
         return "--reason is longer than 1000 characters."
     if case.code == "tool_not_found":

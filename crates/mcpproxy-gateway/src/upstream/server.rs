@@ -200,6 +200,8 @@ impl Server {
     }
 
     pub(crate) fn status(&self) -> ServerStatus {
+        // Read first, because it is set last. A server that counts as judged then shows the lists of that judgement.
+        let is_judged = self.is_judged.load(Ordering::Acquire);
         let admission = self.admission.load();
         let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +216,7 @@ impl Server {
             transport: self.settings.transport.kind(),
             state: match state.name {
                 // Its tools are read, and not judged yet.
-                StateName::Ready if !self.is_judged.load(Ordering::Acquire) => StateName::Connecting,
+                StateName::Ready if !is_judged => StateName::Connecting,
                 // Calls that the sign-in allows still run.
                 StateName::Ready if wanted.is_some() => StateName::NeedsSignIn,
                 name @ (StateName::Connecting
