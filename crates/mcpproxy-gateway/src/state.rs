@@ -20,6 +20,7 @@ use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
+use crate::members::Members;
 use crate::snapshot::Snapshot;
 use crate::trusted::Trust;
 
@@ -27,7 +28,8 @@ use crate::trusted::Trust;
 const FIRST_TRY: Duration = Duration::from_secs(10);
 
 pub(crate) struct SharedState {
-    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) members: Arc<Members>,
     pub(crate) store: Store,
     pub(crate) ledger: Ledger,
     pub(crate) tokens: TokenCache,
@@ -37,7 +39,7 @@ pub(crate) struct SharedState {
     pub(crate) sessions: Sessions,
     pub(crate) usages: Usages,
     pub(crate) parked: Parked,
-    /// Recent calls, counted for rate limits.
+    /// Says that the store counts the calls of limited tools, with their records.
     pub(crate) limits: Limits,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
@@ -66,16 +68,24 @@ struct ServerNews {
 }
 
 impl SharedState {
-    pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot, trust: Trust) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        ledger: Ledger,
+        approvals: Approvals,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        members: Arc<Members>,
+        trust: Trust,
+    ) -> Self {
+        let memory_bytes = snapshot.load().settings.limits.memory_bytes;
         Self {
             tokens: TokenCache::new(store.clone()),
             provider_tokens: ProviderTokens::default(),
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
-            usages: Usages::new(snapshot.settings.limits.memory_bytes),
+            usages: Usages::new(memory_bytes),
             parked: Parked::default(),
-            limits: Limits::default(),
+            limits: Limits::counted_by_store(None),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),
             events: Events::default(),
@@ -85,7 +95,8 @@ impl SharedState {
             silent: CancellationToken::new(),
             news: ServerNews::default(),
             trust,
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot,
+            members,
             approvals,
             store,
             ledger,
