@@ -100,6 +100,9 @@ class Load:
                     self.failures.append(f"{era}: {reason(error)}")
                 job = job if self._goes_on(job, LOST) else next(jobs)
                 await anyio.sleep(REST_SECONDS)
+        if job.attempts:
+            # The end of the run came before a repeated call had its answer.
+            self._note(self.keyed if job.keyed else self.plain, job.number, LOST)
 
     def _jobs(self, turn: int) -> Iterator[Job]:
         for keyed in itertools.islice(itertools.cycle([False, True]), turn, None):
