@@ -15,8 +15,9 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Listeners, Parked, ProviderTokens, RejectedTokens, Sessions, TokenCache, Usages};
+use crate::agents::{Listeners, Parked, ProviderTokens, RejectedTokens, SessionIds, Sessions, TokenCache, Usages};
 use crate::approvals::{Approvals, RequestStates};
+use crate::bus::Bus;
 use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
@@ -35,6 +36,9 @@ pub(crate) struct SharedState {
     pub(crate) rejected_tokens: RejectedTokens,
     pub(crate) listeners: Listeners,
     pub(crate) sessions: Sessions,
+    pub(crate) session_ids: SessionIds,
+    /// The way to other gateways with the same database.
+    pub(crate) bus: Arc<Bus>,
     pub(crate) usages: Usages,
     pub(crate) parked: Parked,
     /// Recent calls, counted for rate limits.
@@ -67,14 +71,17 @@ struct ServerNews {
 
 impl SharedState {
     pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot, trust: Trust) -> Self {
+        let bus = Arc::new(Bus::new(store.clone()));
         Self {
+            session_ids: SessionIds::new(store.clone()),
+            parked: Parked::new(bus.name()),
+            bus,
             tokens: TokenCache::new(store.clone()),
             provider_tokens: ProviderTokens::default(),
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
             usages: Usages::new(snapshot.settings.limits.memory_bytes),
-            parked: Parked::default(),
             limits: Limits::default(),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),
