@@ -232,7 +232,8 @@ class Gateway:
             name: {**server, "env": {**server.get("env", {}), MARK: self.mark}} if "command" in server else server
             for name, server in settings.get("mcpServers", {}).items()
         }
-        return {**settings, "mcpServers": servers}
+        # Tests begin when every server has connected or failed, however slow the machine is.
+        return {"ready_timeout": "10m", **settings, "mcpServers": servers}
 
     def _listening_at(self) -> str:
         assert self.child is not None

@@ -122,10 +122,10 @@ def assert_unavailable(gateway: Gateway) -> str:
     """Checks that the gateway runs, is not ready, and reports why."""
     assert gateway.probe("/healthz") == 200
     answer = httpx.get(f"{gateway.base}/readyz", timeout=60)
-    assert answer.status_code == 503, answer.text
-    ready = answer.json()
-    assert (ready["ready"], ready["log"]) == (False, "unavailable") and ready["reason"], ready
-    return ready["reason"]
+    assert (answer.status_code, answer.json()) == (503, {"ready": False}), answer.text
+    log = gateway.admin("/status")["log"]
+    assert log["state"] == "unavailable" and log["reason"], log
+    return log["reason"]
 
 
 def number_of(found: dict[str, Any]) -> int | None:

@@ -114,6 +114,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The time that a stopping gateway waits for running calls.
     pub shutdown_grace: Duration,
+    /// The time after which `/readyz` no longer waits for the first connection of every server.
+    pub ready_timeout: Duration,
     /// Offers `/mcp/s/NAME` and `/mcp/direct` beside `/mcp`.
     pub direct_mode: bool,
     /// Treats clients on this machine without a token as a read-only agent.
@@ -226,6 +228,7 @@ impl Default for Settings {
             agents: AgentSettings::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             shutdown_grace: Duration::from_secs(10),
+            ready_timeout: Duration::from_secs(5),
             direct_mode: true,
             allow_anonymous_loopback: false,
             tls_terminated_by_proxy: false,
@@ -345,6 +348,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         shutdown_grace: reader
             .parsed_of(fields, "shutdown_grace", amount::parse_wait)
             .unwrap_or(default.shutdown_grace),
+        ready_timeout: reader.parsed_of(fields, "ready_timeout", amount::parse_wait).unwrap_or(default.ready_timeout),
         direct_mode: reader.boolean_of(fields, "direct_mode").unwrap_or(default.direct_mode),
         allow_anonymous_loopback: reader.boolean_of(fields, "allow_anonymous_loopback").unwrap_or(false),
         tls_terminated_by_proxy: reader.boolean_of(fields, "tls_terminated_by_proxy").unwrap_or(false),

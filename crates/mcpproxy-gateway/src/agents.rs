@@ -13,6 +13,7 @@ mod patience;
 mod provider_tokens;
 mod rejected_tokens;
 mod session;
+mod session_id;
 mod tokens;
 mod usage;
 
@@ -27,10 +28,11 @@ pub(crate) use channel::{AgentChannel, Event, LogLevel};
 pub(crate) use endpoint_mode::EndpointMode;
 pub(crate) use in_flight::{InFlight, OnDrop, Step};
 pub(crate) use listeners::{ListKind, Listener, Listeners, Topics};
-pub(crate) use parked::{Parked, subject};
+pub(crate) use parked::{Parked, RetryOf, subject};
 pub(crate) use provider_tokens::{ProviderTokens, Rejected};
 pub(crate) use rejected_tokens::RejectedTokens;
 pub(crate) use session::{OpenRequest, Session, Sessions};
+pub(crate) use session_id::{LIFETIME_MS, SessionIds};
 pub(crate) use tokens::TokenCache;
 pub(crate) use usage::{AgentKey, InUse, OverLimit, SubscribedUris, Usages};
 

@@ -13,6 +13,7 @@ mod receive;
 mod request_head;
 mod respond;
 mod revision;
+mod sessions;
 mod stdio;
 
 pub use http::router;

@@ -33,6 +33,7 @@ use crate::members::Members;
 use crate::message::member;
 use crate::oauth::OAuth;
 use crate::record;
+use crate::replicas::keep_listening;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
@@ -118,6 +119,7 @@ impl Gateway {
         let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
+        tokio::spawn(keep_listening(Arc::clone(&gateway.state)));
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
         tokio::spawn(keep_watch(approvals.clone(), stopping.clone()));
         tokio::spawn(notify(approvals.clone(), stopping.clone()));
@@ -281,6 +283,11 @@ impl Gateway {
     /// Returns true once every enabled server has connected or failed, and the snapshot contains the result.
     pub fn is_ready(&self) -> bool {
         self.servers.were_all_tried() && self.state.has_applied_all_news()
+    }
+
+    /// Returns how long probes wait for servers that have neither connected nor failed.
+    pub fn ready_timeout(&self) -> Duration {
+        self.state.snapshot.load().settings.ready_timeout
     }
 
     pub async fn ready(&self) {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `downstream` | speaks MCP with agents, over HTTP and standard input |
 //! | `gateway` | the public handle: start, reload, stop, and views for operators |
+//! | `replicas` | sessions, answers and cancellations that other gateways opened or wait for |
 //! | `call` | the path of a tool call, from request to answer |
 //! | `trust` | judges what servers list, and lets users review it |
 //! | `state` | state that all requests share |
@@ -19,12 +20,14 @@
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `oauth` | signs the gateway in to servers that ask for it, and keeps their tokens valid |
 //! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
+//! | `bus` | messages between gateways that share a database |
 //! | `fair_pool` | shares slots and memory fairly between agents |
 //! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
 
 mod agents;
 mod answer;
 mod approvals;
+mod bus;
 mod call;
 mod contract_changes;
 mod crash;
@@ -47,6 +50,7 @@ mod protocol;
 mod record;
 mod reloader;
 mod replay;
+mod replicas;
 mod said_by;
 mod sensitive;
 mod snapshot;

@@ -15,8 +15,9 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Listeners, Parked, ProviderTokens, RejectedTokens, Sessions, TokenCache, Usages};
+use crate::agents::{Listeners, Parked, ProviderTokens, RejectedTokens, SessionIds, Sessions, TokenCache, Usages};
 use crate::approvals::{Approvals, RequestStates};
+use crate::bus::Bus;
 use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
@@ -37,6 +38,9 @@ pub(crate) struct SharedState {
     pub(crate) rejected_tokens: RejectedTokens,
     pub(crate) listeners: Listeners,
     pub(crate) sessions: Sessions,
+    pub(crate) session_ids: SessionIds,
+    /// The way to other gateways with the same database.
+    pub(crate) bus: Arc<Bus>,
     pub(crate) usages: Usages,
     pub(crate) parked: Parked,
     /// Says that the store counts the calls of limited tools, with their records.
@@ -77,14 +81,17 @@ impl SharedState {
         trust: Trust,
     ) -> Self {
         let memory_bytes = snapshot.load().settings.limits.memory_bytes;
+        let bus = Arc::new(Bus::new(store.clone()));
         Self {
+            session_ids: SessionIds::new(store.clone()),
+            parked: Parked::new(bus.name()),
+            bus,
             tokens: TokenCache::new(store.clone()),
             provider_tokens: ProviderTokens::default(),
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
             usages: Usages::new(memory_bytes),
-            parked: Parked::default(),
             limits: Limits::counted_by_store(None),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),

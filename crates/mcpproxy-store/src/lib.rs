@@ -1,5 +1,5 @@
 //! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, pins of
-//! definitions, sign-ins at servers, rate limits, and the gateways that share the database.
+//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, and the gateways that share the database.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +7,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  members, operator_files, pins, sign_ins ──▶ store
+//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -17,6 +17,7 @@
 //! and SQL into one file in `log/`, `approvals/`, `accounts/` or `pins/`.
 
 mod accounts;
+mod agent_sessions;
 mod approvals;
 mod error;
 mod location;
@@ -25,6 +26,7 @@ mod members;
 mod operator_files;
 mod pins;
 mod record;
+mod replica_messages;
 mod sha256;
 mod sign_ins;
 mod sql;
@@ -41,6 +43,7 @@ pub use accounts::sign_in::{InvitationDigest, NewSignIn, SessionDigest, TakenSig
 pub use accounts::token::{AGENT_NAME_MAX_CHARS, TokenInfo, is_stored_token};
 
 pub use accounts::user::{PasskeyRow, PresenceProof, StepUpProof, Totp, USER_NAME_MAX_CHARS, User, UserRow};
+pub use agent_sessions::{SUBSCRIPTIONS_STORED_MAX, SessionChange, SessionChanges, SessionKey};
 pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredApproval};
 pub use approvals::claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
 pub use approvals::standing::{NewStandingApproval, StoredStandingApproval};
@@ -71,6 +74,7 @@ pub use record::id::RecordId;
 pub use record::mark::CallMark;
 pub use record::payload::{Digests, PAYLOAD_MAX_BYTES, Payload, PayloadFacts};
 pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
+pub use replica_messages::ReplicaListener;
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};

@@ -21,6 +21,7 @@ const READING: &str = "read the sign-in of a server";
 const CHANGING: &str = "change the sign-in of a server";
 const WHAT: &str = "a malformed sign-in of a server";
 const CONTEXT: &str = "mcpproxy server sign-in";
+const SESSION_CONTEXT: &str = "mcpproxy agent session";
 const KEY_ID_BYTES: usize = 8;
 
 /// The key that encrypts tokens, from `sealing.key` of the data folder.
@@ -49,23 +50,42 @@ impl SealingKey {
 
     /// Encrypts a text for the server of this identity. Returns `None` if the system has no random numbers.
     pub fn seal(&self, identity: &str, text: &str) -> Option<Vec<u8>> {
+        self.seal_for(bound_to(CONTEXT, identity), text)
+    }
+
+    /// Encrypts the content of a session id. Only the same `owner` can open it.
+    pub fn seal_session(&self, owner: &str, text: &str) -> Option<Vec<u8>> {
+        self.seal_for(bound_to(SESSION_CONTEXT, owner), text)
+    }
+
+    fn seal_for(&self, bound_to: Aad<String>, text: &str) -> Option<Vec<u8>> {
         let mut sealed = text.as_bytes().to_vec();
-        let nonce = self.key.seal_in_place_append_tag(bound_to(identity), &mut sealed).ok()?;
+        let nonce = self.key.seal_in_place_append_tag(bound_to, &mut sealed).ok()?;
         Some(nonce.as_ref().iter().copied().chain(sealed).collect())
     }
 
     /// Decrypts a text. Returns `None` if it was sealed with another key or for another server, or was changed.
     pub fn open(&self, identity: &str, sealed: &[u8]) -> Option<String> {
+        self.open_for(bound_to(CONTEXT, identity), sealed)
+    }
+
+    /// Decrypts the content of a session id. Returns `None` if it was sealed with another key or for another owner, or was
+    /// changed.
+    pub fn open_session(&self, owner: &str, sealed: &[u8]) -> Option<String> {
+        self.open_for(bound_to(SESSION_CONTEXT, owner), sealed)
+    }
+
+    fn open_for(&self, bound_to: Aad<String>, sealed: &[u8]) -> Option<String> {
         let (nonce, rest) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut rest = rest.to_vec();
-        let text = self.key.open_in_place(nonce, bound_to(identity), &mut rest).ok()?;
+        let text = self.key.open_in_place(nonce, bound_to, &mut rest).ok()?;
         String::from_utf8(text.to_vec()).ok()
     }
 }
 
-fn bound_to(identity: &str) -> Aad<String> {
-    Aad::from(format!("{CONTEXT}\0{identity}"))
+fn bound_to(context: &str, owner: &str) -> Aad<String> {
+    Aad::from(format!("{context}\0{owner}"))
 }
 
 impl fmt::Debug for SealingKey {
@@ -209,6 +229,7 @@ mod tests {
         assert_eq!(ours.open("a", &sealed).as_deref(), Some("the token"));
         assert_eq!(ours.open("b", &sealed), None, "another server");
         assert_eq!(other.open("a", &sealed), None, "another key");
+        assert_eq!(ours.open_session("a", &sealed), None, "another purpose");
         assert_ne!(ours.seal("a", "the token").unwrap(), sealed, "a nonce is used once");
         for at in 0..sealed.len() {
             let mut changed = sealed.clone();

@@ -12,5 +12,5 @@ mod size;
 
 pub use size::DatabaseSize;
 
-pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect};
+pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect, postgres_options};
 pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

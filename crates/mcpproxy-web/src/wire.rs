@@ -71,12 +71,6 @@ pub(crate) struct Health {
 pub(crate) struct Readiness {
     /// True if the gateway accepts calls.
     pub(crate) ready: bool,
-    /// The servers that have neither connected nor failed yet.
-    pub(crate) connecting: Vec<String>,
-    #[schema(schema_with = log_states)]
-    pub(crate) log: &'static str,
-    /// Reason why the log cannot be written.
-    pub(crate) reason: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]

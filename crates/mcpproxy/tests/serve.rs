@@ -149,7 +149,8 @@ fn requests_that_are_not_whole() {
     // A body with two lengths could hide a second request.
     let both = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     check(&format!("POST /mcp HTTP/1.1\r\nHost: HOST\r\n{both}"), "HTTP/1.1 400 ");
-    check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 ");
+    check("GET /api/v1/status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "HTTP/1.1 403 ");
+    check("GET /healthz HTTP/1.1\r\nHost: 10.0.0.7:8080\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 ");
     check("nonsense\r\n\r\n", "HTTP/1.1 400 ");
     // The head never ends, so the gateway closes the connection.
     check("GET /healthz HTTP/1.1\r\nHo", "");

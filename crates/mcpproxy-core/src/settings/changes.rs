@@ -61,6 +61,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         agents,
         listen,
         shutdown_grace,
+        ready_timeout,
         direct_mode,
         allow_anonymous_loopback,
         tls_terminated_by_proxy,
@@ -94,6 +95,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("agents", old.agents != *agents),
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
+        ("ready_timeout", old.ready_timeout != *ready_timeout),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
         ("allowed_hosts", old.allowed_hosts != *allowed_hosts),
         ("allowed_origins", old.allowed_origins != *allowed_origins),
@@ -219,6 +221,7 @@ mod tests {
         check(|new| new.trust.changes = OnChange::Warn, "trust.changes review → warn");
         check(|new| new.direct_mode = false, "direct_mode true → false");
         check(|new| new.shutdown_grace *= 2, "shutdown_grace");
+        check(|new| new.ready_timeout *= 2, "ready_timeout");
         check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");
         check(
             |new| {

@@ -144,6 +144,7 @@ impl Settings {
             ("allow_anonymous_loopback", self.allow_anonymous_loopback.to_string()),
             ("direct_mode", self.direct_mode.to_string()),
             ("shutdown_grace", duration_text(self.shutdown_grace)),
+            ("ready_timeout", duration_text(self.ready_timeout)),
             ("env_passthrough", self.written.text("env_passthrough").unwrap_or_default()),
             ("tools_refresh", self.written.text("tools_refresh").unwrap_or_else(|| "60s".to_owned())),
             ("intent_declaration.strict_server_validation", intent.strict_server_validation.to_string()),

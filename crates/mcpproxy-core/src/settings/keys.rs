@@ -20,6 +20,7 @@ pub(super) const TOP: Keys = Keys {
         "agents",
         "listen",
         "shutdown_grace",
+        "ready_timeout",
         "direct_mode",
         "allow_anonymous_loopback",
         "tls_terminated_by_proxy",

@@ -48,11 +48,8 @@ pub fn schema() -> Value {
                 "default": default.listen.to_string(),
                 "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
             },
-            "shutdown_grace": {
-                "$ref": "#/$defs/duration",
-                "default": seconds(default.shutdown_grace),
-                "description": "The time that the gateway waits for running calls when it stops, from \"0s\" to \"10m\". After that it stops the servers. Give your service manager at least 20 seconds more before it kills the gateway."
-            },
+            "shutdown_grace": shutdown_grace(seconds(default.shutdown_grace)),
+            "ready_timeout": ready_timeout(seconds(default.ready_timeout)),
             "direct_mode": {
                 "type": "boolean",
                 "default": default.direct_mode,
@@ -84,6 +81,22 @@ pub fn schema() -> Value {
             "limits": limits(&default.limits)
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
+    })
+}
+
+fn shutdown_grace(default: String) -> Value {
+    json!({
+        "$ref": "#/$defs/duration",
+        "default": default,
+        "description": "The time that the gateway waits for running calls when it stops, from \"0s\" to \"10m\". After that it stops the servers. Give your service manager at least 20 seconds more before it kills the gateway."
+    })
+}
+
+fn ready_timeout(default: String) -> Value {
+    json!({
+        "$ref": "#/$defs/duration",
+        "default": default,
+        "description": "The time after the start for which `GET /readyz` waits for servers that have neither connected nor failed, from \"0s\" to \"10m\". After that, a hanging server does not keep the gateway out of a load balancer."
     })
 }
 

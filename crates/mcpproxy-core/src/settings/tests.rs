@@ -174,6 +174,7 @@ fn a_pasted_file() {
         agents: AgentSettings::default(),
         listen: "0.0.0.0:9090".parse().unwrap(),
         shutdown_grace: std::time::Duration::from_secs(10),
+        ready_timeout: std::time::Duration::from_secs(5),
         direct_mode: true,
         allow_anonymous_loopback: false,
         tls_terminated_by_proxy: true,

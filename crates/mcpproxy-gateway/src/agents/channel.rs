@@ -13,6 +13,7 @@ use super::ANONYMOUS;
 use super::budget::{Charge, is_large, recount};
 use super::session::Session;
 use super::usage::{AgentKey, Usage};
+use crate::bus::{Bus, BusMessage};
 use crate::message::RpcError;
 
 /// Sends messages to the agent of one open request.
@@ -30,7 +31,7 @@ pub(crate) struct AgentChannel {
     usage: Arc<Usage>,
     session: Option<Arc<Session>>,
     /// The session's standing stream, for messages that come after the answer.
-    later: Option<mpsc::Sender<String>>,
+    later: Option<Later>,
     progress: Arc<Progress>,
 }
 
@@ -69,6 +70,39 @@ impl<'a> Asking<'a> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         self.0.open_requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The standing stream of a session.
+#[derive(Clone)]
+pub(crate) enum Later {
+    Here(mpsc::Sender<String>),
+    /// Another gateway holds the stream.
+    Elsewhere {
+        bus: Arc<Bus>,
+        gateway: String,
+        session: String,
+    },
+}
+
+impl Later {
+    /// Sends a notification. A stream whose agent does not read misses it.
+    fn say(&self, usage: &Arc<Usage>, text: String) {
+        match self {
+            Self::Here(send) => {
+                let _missed_or_gone = send.try_send(text);
+            }
+            Self::Elsewhere { bus, gateway, session } => {
+                // In a task, because the server's reader must not wait for the database.
+                let Ok(forwarding) = usage.begin_forwarding() else { return };
+                let (bus, gateway) = (Arc::clone(bus), gateway.clone());
+                let message = BusMessage::Notify { session: session.clone(), text };
+                tokio::spawn(async move {
+                    let _missed = bus.send(Some(&gateway), &message).await;
+                    drop(forwarding);
+                });
+            }
+        }
     }
 }
 
@@ -114,7 +148,7 @@ impl AgentChannel {
     ) -> (Self, mpsc::Receiver<Box<Event>>) {
         // Boxed, because a channel reserves room for many events, and most requests send none.
         let (events, receiver) = mpsc::channel(EVENTS_WAITING);
-        let later = session.as_ref().and_then(|session| session.standing());
+        let later = session.as_ref().and_then(|session| session.later());
         (
             Self {
                 events,
@@ -203,7 +237,7 @@ impl AgentChannel {
         };
         // An agent that hung up misses notifications. Its call goes on and is recorded.
         if let (Event::Notify(text), Some(later)) = (*unsent, &self.later) {
-            let _missed_or_gone = later.try_send(text);
+            later.say(&self.usage, text);
         }
     }
 

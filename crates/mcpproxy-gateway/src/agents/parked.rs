@@ -3,9 +3,13 @@
 //! A server may ask the agent something during a call. A stateless client cannot receive requests, so the call is
 //! parked and the client gets an `input_required` result. It sends the same request again with the answer, which
 //! resumes the call.
+//!
+//! The retry may arrive at another gateway. So a `requestState` names the gateway that has the call, after a tag that only
+//! gateways with the same database know: `mcpproxy-parked-TAG.GATEWAY-RANDOM`. Without the tag, a state of a server that is
+//! itself an mcpproxy would look like one of ours.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mcpproxy_core::json::{quote, string_value};
@@ -16,8 +20,7 @@ use super::channel::ServerRequest;
 use super::in_flight::InFlight;
 use crate::message::{self, Members, RpcError, field, member, object};
 
-/// Prefix of the states of this process. It is random, because a server may itself be an mcpproxy.
-static PREFIX: LazyLock<String> = LazyLock::new(|| format!("mcpproxy-parked-{:016x}-", rand::random::<u64>()));
+const PREFIX: &str = "mcpproxy-parked-";
 /// Key of the server's request in `inputRequests`, and of its answer in `inputResponses`.
 const QUESTION: &str = "question";
 /// Limit per agent. A parked call keeps its slot at the server.
@@ -25,9 +28,23 @@ const PARKED_PER_AGENT: usize = 8;
 const PARKED_MAX: usize = 1000;
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Parked {
     waiting: Arc<Mutex<HashMap<String, Waiting>>>,
+    /// The name of this process. It is random, because a server may itself be an mcpproxy.
+    gateway: Arc<str>,
+    /// The tag of all gateways that share the database. Unknown until the database was asked.
+    tag: Arc<OnceLock<String>>,
+}
+
+/// The call that a request continues.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RetryOf {
+    /// It is no retry of a parked call.
+    Nothing,
+    Here,
+    /// Another gateway has parked the call.
+    Elsewhere(String),
 }
 
 struct Waiting {
@@ -50,9 +67,19 @@ impl Drop for Expiry {
 }
 
 impl Parked {
+    pub(crate) fn new(gateway: &Arc<str>) -> Self {
+        Self { waiting: Arc::default(), gateway: Arc::clone(gateway), tag: Arc::default() }
+    }
+
+    /// Sets the tag of all gateways that share the database.
+    pub(crate) fn set_tag(&self, tag: String) {
+        let _same = self.tag.set(tag);
+    }
+
     /// Parks a call and returns the result with the server's request.
     pub(crate) fn park(&self, in_flight: InFlight, asked: ServerRequest, agent: &str, subject: String) -> String {
-        let state = format!("{}{:032x}", *PREFIX, rand::random::<u128>());
+        let shared = self.tag.get().map(|tag| format!("{tag}.")).unwrap_or_default();
+        let state = format!("{PREFIX}{shared}{}-{:032x}", self.gateway, rand::random::<u128>());
         let request = object([("method", quote(&asked.method).as_str()), ("params", &asked.params)]);
         let _expiry = self.expire(state.clone());
         let waiting = Waiting { agent: agent.to_owned(), subject, answer: asked.answer, in_flight, _expiry };
@@ -90,9 +117,16 @@ impl Parked {
         drop(ended);
     }
 
-    /// Returns true if a request claims to be the retry of a parked call.
-    pub(crate) fn is_retry(params: &Members<'_>) -> bool {
-        field(params, "requestState").and_then(string_value).is_some_and(|state| state.starts_with(PREFIX.as_str()))
+    /// Tells which parked call a request claims to continue. A state of a server is not ours.
+    pub(crate) fn retry_of(&self, params: &Members<'_>) -> RetryOf {
+        let state = field(params, "requestState").and_then(string_value);
+        let Some(rest) = state.as_deref().and_then(|state| state.strip_prefix(PREFIX)) else { return RetryOf::Nothing };
+        let shared = self.tag.get().and_then(|tag| rest.strip_prefix(tag.as_str())?.strip_prefix('.'));
+        match (shared.unwrap_or(rest).split_once('-'), shared) {
+            (Some((gateway, _)), _) if gateway == &*self.gateway => RetryOf::Here,
+            (Some((gateway, _)), Some(_)) => RetryOf::Elsewhere(gateway.to_owned()),
+            (Some(_) | None, _) => RetryOf::Nothing,
+        }
     }
 
     fn expire(&self, key: String) -> Expiry {
@@ -147,9 +181,32 @@ mod tests {
         assert_eq!(metrics.num_alive_tasks(), expected);
     }
 
+    #[test]
+    fn a_state_names_the_gateway_that_has_the_call() {
+        let parked = Parked::new(&"here".into());
+        let check = |parked: &Parked, state: &str, expected: RetryOf| {
+            let params = object([("requestState", quote(state).as_str())]);
+            assert_eq!(parked.retry_of(&members(&params).unwrap()), expected, "{state}");
+        };
+        check(&parked, "mcpproxy-parked-here-1", RetryOf::Here);
+        check(&parked, "mcpproxy-parked-tag.there-1", RetryOf::Nothing);
+        parked.set_tag("tag".to_owned());
+        for (state, expected) in [
+            ("mcpproxy-parked-here-1", RetryOf::Here),
+            ("mcpproxy-parked-tag.here-1", RetryOf::Here),
+            ("mcpproxy-parked-tag.there-1", RetryOf::Elsewhere("there".to_owned())),
+            ("mcpproxy-parked-there-1", RetryOf::Nothing),
+            ("mcpproxy-parked-other.there-1", RetryOf::Nothing),
+            ("mcpproxy-parked-tag.there", RetryOf::Nothing),
+            ("of a server", RetryOf::Nothing),
+        ] {
+            check(&parked, state, expected);
+        }
+    }
+
     #[tokio::test]
     async fn a_resumed_call_leaves_no_task_behind() {
-        let parked = Parked::default();
+        let parked = Parked::new(&"here".into());
         for _ in 0..100 {
             let retry = park(&parked);
             assert!(parked.resume(&members(&retry).unwrap(), "agent").is_some());

@@ -5,33 +5,40 @@
 //!
 //! Invariants:
 //!
-//! - **An id is not a credential.** `find` compares agent and endpoint mode too. A stolen id is worth nothing without
-//!   the token it was opened with.
+//! - **An id is not a credential.** `find` compares agent and endpoint mode too, and the id is sealed for both
+//!   (`session_id.rs`). A stolen id is worth nothing without the token it was opened with.
 //! - **Everything is bounded, and the bound belongs to the agent.** An agent has at most `SESSIONS_PER_AGENT` sessions.
 //!   When it opens more, its own session that was idle the longest ends, and never one of another agent. Only at
 //!   `SESSIONS_MAX` in all, the agent that has the most loses one. A session without requests ends after `IDLE_MAX`.
 //!   One with an open request is never idle, and is not ended for another.
 //! - **Request ids are compared as raw JSON**, because MCP lets a client use both `1` and `"1"`.
 //!
-//! Sessions live in memory only. After a restart a client gets 404 for its session id and initializes again, as the
-//! protocol asks for. Storing them would not help, because their streams are gone in any case.
+//! This table is a cache. The sealed id carries what the handshake agreed on, so a gateway that does not have a session in
+//! memory rebuilds it (`replicas.rs`): after a restart, or when another gateway opened it. What truly lives in one process
+//! is found through the database: [`Session::asked_at`] names the gateway that asked the agent something, and
+//! [`Session::later`] the one that holds the stream for notifications.
 //!
 //! On standard input there is one session at most, and a second one that only tracks open requests
 //! (`downstream/stdio.rs`).
 
+mod shared;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mcpproxy_core::Agent;
 use mcpproxy_core::settings::is_provider_agent;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::channel::{LogLevel, ServerRequest};
 use super::endpoint_mode::EndpointMode;
+use super::session_id::{self, SessionContent};
 use super::usage::{OverLimit, SubscribedUris, Usage};
+use crate::bus::Bus;
 use crate::message::{self, RpcError};
 
 const SESSIONS_PER_AGENT: usize = 100;
@@ -41,11 +48,19 @@ const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Default)]
 pub(crate) struct Sessions {
+    /// By uid.
     open: Mutex<HashMap<String, Arc<Session>>>,
+    /// Sessions of agents of the identity provider that began before this time have ended.
+    provider_since_ms: AtomicI64,
+    /// Counts messages of other gateways about changed sessions.
+    news: AtomicU64,
 }
 
 pub(crate) struct Session {
+    /// The sealed id that the agent sends. On standard input, the uid.
     pub(crate) id: String,
+    /// Names the session in tables and in messages between gateways.
+    pub(crate) uid: String,
     pub(crate) agent: String,
     pub(crate) endpoint_mode: EndpointMode,
     pub(crate) client: Option<String>,
@@ -57,8 +72,14 @@ pub(crate) struct Session {
     /// URIs of resources that the agent subscribed to.
     pub(crate) uris: Arc<SubscribedUris>,
     level: Mutex<Option<LogLevel>>,
-    /// The agent's GET stream for notifications, while it has one.
-    standing: Mutex<Option<mpsc::Sender<String>>>,
+    /// The agent's GET stream for notifications, while it has one here.
+    standing: Mutex<Option<Standing>>,
+    /// Another gateway that holds the agent's GET stream.
+    stream_at: Mutex<Option<String>>,
+    /// Subscriptions that another gateway took, and of which servers here were not told. Bounded like `uris`.
+    untold_uris: Mutex<Vec<String>>,
+    /// The way to other gateways. `None` without any.
+    bus: Option<Arc<Bus>>,
     used: Mutex<Instant>,
     next_server_request: AtomicU64,
     server_requests: Mutex<HashMap<String, oneshot::Sender<Result<String, RpcError>>>>,
@@ -68,11 +89,27 @@ pub(crate) struct Session {
     pub(crate) ended: CancellationToken,
 }
 
+/// The agent's stream for notifications on this gateway.
+struct Standing {
+    send: mpsc::Sender<String>,
+    agent: Arc<Agent>,
+}
+
+impl Standing {
+    /// Returns the stream, unless it was closed.
+    fn open(standing: &Option<Self>) -> Option<&Self> {
+        standing.as_ref().filter(|standing| !standing.send.is_closed())
+    }
+}
+
 impl Sessions {
-    /// Opens a session. It may take the place of an idle one of the same agent.
+    /// Opens a session, or returns the one that is open already. It may take the place of an idle one of the same agent.
     pub(crate) fn open(&self, session: Session) -> Result<Arc<Session>, OverLimit> {
         let session = Arc::new(session);
         let mut open = self.table();
+        if let Some(known) = open.get(&session.uid).filter(|known| known.id == session.id) {
+            return Ok(Arc::clone(known));
+        }
         open.retain(|_, session| {
             let is_kept = session.idle() < IDLE_MAX;
             if !is_kept {
@@ -89,7 +126,7 @@ impl Sessions {
         {
             end_longest_idle(&mut open, &agent)?;
         }
-        open.insert(session.id.clone(), Arc::clone(&session));
+        open.insert(session.uid.clone(), Arc::clone(&session));
         Ok(session)
     }
 
@@ -105,16 +142,44 @@ impl Sessions {
     pub(crate) fn find(&self, id: &str, agent: &str, endpoint_mode: &EndpointMode) -> Option<Arc<Session>> {
         let session = self
             .table()
-            .get(id)
-            .filter(|session| session.agent == agent && session.endpoint_mode == *endpoint_mode)
+            .get(session_id::uid_of(id)?)
+            .filter(|session| session.id == id && session.agent == agent && session.endpoint_mode == *endpoint_mode)
             .cloned()?;
         *lock(&session.used) = Instant::now();
         Some(session)
     }
 
+    /// Finds a session by its uid, for a message of another gateway.
+    pub(crate) fn find_uid(&self, uid: &str) -> Option<Arc<Session>> {
+        self.table().get(uid).cloned()
+    }
+
+    /// Counts a message about a changed session.
+    pub(crate) fn count_news(&self) {
+        self.news.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns the number of messages about changed sessions so far.
+    pub(crate) fn news(&self) -> u64 {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a session that is not in memory may be rebuilt.
+    pub(crate) fn may_return(&self, agent: &str, began_ms: i64) -> bool {
+        !is_provider_agent(agent) || began_ms > self.provider_since_ms.load(Ordering::Acquire)
+    }
+
     pub(crate) fn close(&self, session: &Session) {
-        self.table().remove(&session.id);
+        self.table().remove(&session.uid);
         session.ended.cancel();
+    }
+
+    /// Forgets sessions that do nothing now. Their next request rebuilds them from what is stored. Returns the others.
+    pub(crate) fn forget_quiet(&self) -> Vec<Arc<Session>> {
+        self.count_news();
+        let mut open = self.table();
+        open.retain(|_, session| session.has_open_request() || Standing::open(&lock(&session.standing)).is_some());
+        open.values().cloned().collect()
     }
 
     /// Closes the sessions of all direct addresses.
@@ -126,6 +191,7 @@ impl Sessions {
 
     /// Closes the sessions of all agents that came with a token of the identity provider.
     pub(crate) fn close_of_provider(&self) {
+        self.provider_since_ms.store(Timestamp::now().as_millisecond(), Ordering::Release);
         for session in self.list().iter().filter(|session| is_provider_agent(&session.agent)) {
             self.close(session);
         }
@@ -143,17 +209,41 @@ impl Session {
         client: Option<String>,
         capabilities: Arc<str>,
     ) -> Self {
+        let uid = session_id::new_uid();
+        let content = SessionContent {
+            uid: uid.clone(),
+            revision: String::new(),
+            began_ms: Timestamp::now().as_millisecond(),
+            client: client.as_deref().map(session_id::kept_client),
+            capabilities: session_id::kept_capabilities(&capabilities).into(),
+        };
+        Self::of(usage, endpoint_mode, uid, content, None)
+    }
+
+    /// Builds a session from the content of its id.
+    pub(crate) fn of(
+        usage: &Arc<Usage>,
+        endpoint_mode: EndpointMode,
+        id: String,
+        content: SessionContent,
+        bus: Option<Arc<Bus>>,
+    ) -> Self {
+        let SessionContent { uid, revision, began_ms, client, capabilities } = content;
         Self {
-            id: format!("{:032x}", rand::random::<u128>()),
+            id,
+            uid,
             agent: usage.agent().to_owned(),
             endpoint_mode,
             client,
             capabilities,
-            revision: String::new(),
-            began_ms: Timestamp::now().as_millisecond(),
+            revision,
+            began_ms,
             uris: Arc::new(SubscribedUris::new(usage)),
             level: Mutex::default(),
             standing: Mutex::default(),
+            stream_at: Mutex::default(),
+            untold_uris: Mutex::default(),
+            bus,
             used: Mutex::new(Instant::now()),
             next_server_request: AtomicU64::new(1),
             server_requests: Mutex::default(),
@@ -170,17 +260,18 @@ impl Session {
         *lock(&self.level) = Some(level);
     }
 
-    pub(crate) fn standing(&self) -> Option<mpsc::Sender<String>> {
-        lock(&self.standing).clone()
-    }
-
-    pub(crate) fn stands_on(&self, send: mpsc::Sender<String>) {
-        *lock(&self.standing) = Some(send);
+    pub(crate) fn stands_on(&self, send: mpsc::Sender<String>, agent: Arc<Agent>) {
+        *lock(&self.standing) = Some(Standing { send, agent });
     }
 
     /// Registers a server's request until its answer comes, and returns the message for the agent.
     pub(crate) fn ask(&self, request: ServerRequest) -> String {
-        let id = format!("\"mcpproxy-{}\"", self.next_server_request.fetch_add(1, Ordering::Relaxed));
+        let number = self.next_server_request.fetch_add(1, Ordering::Relaxed);
+        // The answer may arrive at any gateway, so the id names the one that waits for it.
+        let id = match &self.bus {
+            Some(bus) => format!("\"mcpproxy-{number}@{}\"", bus.name()),
+            None => format!("\"mcpproxy-{number}\""),
+        };
         let text = message::request(&id, &request.method, &request.params);
         let mut requests = lock(&self.server_requests);
         // A client may never answer. Requests that the gateway no longer waits for must not pile up.
@@ -201,10 +292,10 @@ impl Session {
         OpenRequest { session: Arc::clone(self), id: id.to_owned() }
     }
 
-    pub(crate) fn cancel(&self, id: &str) {
-        if let Some(cancel) = lock(&self.open_requests).get(id) {
-            cancel.cancel();
-        }
+    /// Cancels an open request. Returns false if it is not open here.
+    pub(crate) fn cancel(&self, id: &str) -> bool {
+        let found = lock(&self.open_requests).get(id).cloned();
+        found.inspect(CancellationToken::cancel).is_some()
     }
 
     fn has_open_request(&self) -> bool {
@@ -219,8 +310,8 @@ impl Session {
 /// Ends the session of an agent that was idle the longest.
 fn end_longest_idle(open: &mut HashMap<String, Arc<Session>>, agent: &str) -> Result<(), OverLimit> {
     let idle = open.values().filter(|session| session.agent == agent && !session.has_open_request());
-    let longest = idle.max_by_key(|session| session.idle()).map(|session| session.id.clone());
-    let ended = longest.and_then(|id| open.remove(&id)).ok_or(OverLimit::Sessions)?;
+    let longest = idle.max_by_key(|session| session.idle()).map(|session| session.uid.clone());
+    let ended = longest.and_then(|uid| open.remove(&uid)).ok_or(OverLimit::Sessions)?;
     ended.ended.cancel();
     Ok(())
 }
@@ -250,69 +341,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::usage::Usages;
-    use super::*;
-
-    fn session(usages: &Usages, agent: &str) -> Session {
-        Session::new(&usages.of(agent), EndpointMode::Four, None, "{}".into())
-    }
-
-    #[test]
-    fn an_agent_with_too_many_sessions_loses_its_own_oldest() {
-        let (sessions, usages) = (Sessions::default(), Usages::default());
-        let stranger = sessions.open(session(&usages, "stranger")).unwrap();
-        let first = sessions.open(session(&usages, "greedy")).unwrap();
-        let busy = sessions.open(session(&usages, "greedy")).unwrap();
-        let _open_request = busy.begin("1", CancellationToken::new());
-        for _ in 0..SESSIONS_PER_AGENT * 3 {
-            sessions.open(session(&usages, "greedy")).unwrap();
-        }
-        let is_open = |session: &Session| sessions.find(&session.id, &session.agent, &EndpointMode::Four).is_some();
-        assert!(is_open(&stranger) && is_open(&busy) && !is_open(&first));
-        assert!(first.ended.is_cancelled() && !stranger.ended.is_cancelled());
-        assert_eq!(sessions.list().len(), SESSIONS_PER_AGENT + 1);
-    }
-
-    #[test]
-    fn an_agent_whose_sessions_are_all_busy_gets_no_more() {
-        let (sessions, usages) = (Sessions::default(), Usages::default());
-        let open: Vec<_> =
-            (0..SESSIONS_PER_AGENT).map(|_| sessions.open(session(&usages, "greedy")).unwrap()).collect();
-        let _busy: Vec<_> = open.iter().map(|session| session.begin("1", CancellationToken::new())).collect();
-        assert_eq!(sessions.open(session(&usages, "greedy")).err(), Some(OverLimit::Sessions));
-        assert!(sessions.open(session(&usages, "other")).is_ok());
-    }
-
-    #[test]
-    fn of_too_many_sessions_in_all_the_agent_with_the_most_loses_one() {
-        let (sessions, usages) = (Sessions::default(), Usages::default());
-        for number in 0..SESSIONS_MAX - 1 {
-            // Not with `open`, which looks at all sessions each time.
-            let one = session(&usages, &format!("agent {}", number / 99));
-            sessions.table().insert(one.id.clone(), Arc::new(one));
-        }
-        let one = sessions.open(session(&usages, "one")).unwrap();
-        let two = sessions.open(session(&usages, "two")).unwrap();
-        assert_eq!(sessions.list().len(), SESSIONS_MAX);
-        assert!(!one.ended.is_cancelled() && !two.ended.is_cancelled());
-    }
-
-    #[test]
-    fn requests_that_nobody_waits_for_do_not_pile_up() {
-        let session = session(&Usages::default(), "agent");
-        let ask = || {
-            let (answer, answered) = oneshot::channel();
-            let (method, params) = ("sampling/createMessage".to_owned(), "{}".to_owned());
-            (session.ask(ServerRequest { method, params, answer }), answered)
-        };
-        let (_, mut awaited) = ask();
-        for _ in 0..1000 {
-            let (_, given_up) = ask();
-            drop(given_up);
-        }
-        assert!(lock(&session.server_requests).len() <= 2);
-        assert!(session.answer("\"mcpproxy-1\"", Ok("{}")));
-        assert!(awaited.try_recv().unwrap().is_ok_and(|answer| answer == "{}"));
-    }
-}
+mod tests;

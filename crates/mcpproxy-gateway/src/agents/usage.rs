@@ -24,6 +24,8 @@ use crate::message::{AGENT_LIMIT, RpcError};
 const REQUESTS_MAX: usize = 1000;
 /// Streams of notifications that one agent may have open.
 const STREAMS_MAX: usize = 128;
+/// Messages of one agent that may be on their way to other gateways.
+const FORWARDING_MAX: usize = 32;
 /// Resources that one agent may be subscribed to, over all sessions and streams.
 const SUBSCRIPTIONS_MAX: usize = 1000;
 /// Bytes of their URIs.
@@ -54,6 +56,7 @@ pub(crate) struct Usage {
     budget: Budget,
     requests: AtomicUsize,
     streams: AtomicUsize,
+    forwarding: AtomicUsize,
     subscriptions: Mutex<Subscriptions>,
     patience: Patience,
 }
@@ -80,6 +83,11 @@ pub(crate) enum OverLimit {
     Subscriptions,
     #[error("all sessions of this agent have open requests. Wait until some are answered, then try again")]
     Sessions,
+    #[error(
+        "{} messages of this agent are already on their way to other gateways. Wait a moment, then try again",
+        FORWARDING_MAX
+    )]
+    Forwarding,
     #[error("requests of this agent already wait for memory. Wait until some are answered, then try again")]
     Bytes,
 }
@@ -135,6 +143,7 @@ impl Usages {
             budget: self.budget.clone(),
             requests: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
+            forwarding: AtomicUsize::new(0),
             subscriptions: Mutex::default(),
             patience: Patience::new(Instant::now()),
         });
@@ -164,6 +173,10 @@ impl Usage {
 
     pub(crate) fn open_stream(self: &Arc<Self>) -> Result<InUse, OverLimit> {
         self.count(|usage| &usage.streams, STREAMS_MAX).ok_or(OverLimit::Streams)
+    }
+
+    pub(crate) fn begin_forwarding(self: &Arc<Self>) -> Result<InUse, OverLimit> {
+        self.count(|usage| &usage.forwarding, FORWARDING_MAX).ok_or(OverLimit::Forwarding)
     }
 
     /// Waits for room for a request of this size, before its body is read.
@@ -230,6 +243,10 @@ impl SubscribedUris {
 
     pub(crate) fn contains(&self, uri: &str) -> bool {
         lock(&self.uris).contains(uri)
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        lock(&self.uris).iter().cloned().collect()
     }
 
     fn give_back(&self, count: usize, uri_bytes: usize) {

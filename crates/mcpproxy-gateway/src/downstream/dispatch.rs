@@ -27,6 +27,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use mcpproxy_core::json::{OwnedObject, members, quote, string_value};
 use mcpproxy_core::{ServerName, ToolName, Understood, Variant, understand};
+use mcpproxy_store::SessionChange;
 use tokio_util::sync::CancellationToken;
 
 use super::http::tool_name;
@@ -39,6 +40,7 @@ use crate::message::{
 };
 use crate::protocol::Era;
 use crate::record::RequestedCall;
+use crate::replicas;
 use crate::state::SharedState;
 use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
 
@@ -350,6 +352,7 @@ async fn set_level(
         .ok_or_else(|| RpcError::new(INVALID_PARAMS, "params.level must be a syslog level, debug to emergency"))?;
     if let Some(session) = &agent.session {
         session.set_level(level);
+        replicas::share_if_possible(state, session, SessionChange::Level(level.as_str())).await;
     }
     let snapshot = state.snapshot.load_full();
     let shown = snapshot.servers.values().filter(|server| {
@@ -391,6 +394,15 @@ async fn subscribe(
             session.uris.remove(&uri);
         }
         reply?;
+    }
+    if let Some(session) = &agent.session {
+        let change = match relayed_as {
+            Relayed::Unsubscribe => SessionChange::Unsubscribed(&uri),
+            Relayed::ReadResource | Relayed::GetPrompt | Relayed::Complete | Relayed::Subscribe | Relayed::SetLevel => {
+                SessionChange::Subscribed(&uri)
+            }
+        };
+        replicas::share_if_possible(state, session, change).await;
     }
     Ok("{}".to_owned())
 }

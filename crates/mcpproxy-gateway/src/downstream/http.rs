@@ -7,23 +7,23 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use mcpproxy_core::ServerName;
 use mcpproxy_core::json::{self, string_value};
-use mcpproxy_core::{Agent, ServerName};
 
 use super::challenge::{self, Target};
 use super::dispatch::{self, AgentRequest};
 use super::receive::{authenticate, receive};
 use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
-use super::{handshake, listen};
+use super::{listen, sessions};
 use crate::agents::{
-    Authenticated, ConnectedAgent, EndpointMode, Event, InFlight, Listener, Listeners, LogLevel, OnDrop, Parked,
-    Session, Step, Topics, subject,
+    Authenticated, ConnectedAgent, EndpointMode, Event, InFlight, LogLevel, OnDrop, RetryOf, Session, Step, subject,
 };
 use crate::gateway::Gateway;
 use crate::headers;
-use crate::message::{self, INTERNAL_ERROR, INVALID_REQUEST, Members, Message, RpcError, id_of, member};
+use crate::message::{self, Members, Message, RpcError, id_of};
 use crate::protocol::{Era, MODERN_VERSION};
+use crate::replicas;
 use crate::state::SharedState;
 
 /// Routes of all three endpoint modes. The web crate mounts them and checks `Host` and `Origin`.
@@ -89,8 +89,10 @@ async fn by_method(
     let is_modern = request.headers().get(headers::VERSION).is_some_and(|version| version == MODERN_VERSION);
     match *request.method() {
         Method::POST => post(state, endpoint_mode, sender, request).await,
-        Method::GET if !is_modern => get(&state, endpoint_mode, sender, request.headers()),
-        Method::DELETE if !is_modern => delete(&state, &endpoint_mode, &sender.agent, request.headers()),
+        Method::GET if !is_modern => sessions::get(&state, endpoint_mode, sender, request.headers()).await,
+        Method::DELETE if !is_modern => {
+            sessions::delete(&state, &endpoint_mode, &sender.agent, request.headers()).await
+        }
         _ => not_allowed(),
     }
 }
@@ -129,23 +131,15 @@ async fn post(
             }
         }
         Ok(Message::Notification { method, params }) => {
-            match find_session(&state, &endpoint_mode, &sender.agent, &parts.headers) {
+            match sessions::find(&state, &endpoint_mode, &sender.agent, &parts.headers).await {
                 Err(response) => *response,
-                Ok(session) => {
-                    if let (Some(session), "notifications/cancelled") = (session, method.as_ref())
-                        && let Some(id) = params.and_then(|params| member(params, "requestId"))
-                    {
-                        session.cancel(id);
-                    }
-                    respond::empty(StatusCode::ACCEPTED)
-                }
+                Ok(session) => sessions::take_notification(&state, session, (method.as_ref(), params)).await,
             }
         }
         Ok(Message::Response { id, outcome }) => {
-            match find_session(&state, &endpoint_mode, &sender.agent, &parts.headers) {
+            match sessions::find(&state, &endpoint_mode, &sender.agent, &parts.headers).await {
                 Err(response) => *response,
-                Ok(Some(session)) if session.answer(id, outcome) => respond::empty(StatusCode::ACCEPTED),
-                Ok(_) => respond::rejected(Some(id), RpcError::new(INVALID_REQUEST, "no request with this id is open")),
+                Ok(session) => sessions::take_response(&state, session, id, outcome).await,
             }
         }
     }
@@ -191,10 +185,14 @@ async fn take_modern(
     }
     let kept = request.clone();
     let params = kept.params();
-    let in_flight = if Parked::is_retry(&params) {
-        state.parked.resume(&params, &agent.identity.name)
-    } else {
-        Some(dispatch::begin(&state, agent.clone(), request, OnDrop::Cancel, None))
+    let in_flight = match state.parked.retry_of(&params) {
+        RetryOf::Nothing => Some(dispatch::begin(&state, agent.clone(), request, OnDrop::Cancel, None)),
+        RetryOf::Here => state.parked.resume(&params, &agent.identity.name),
+        RetryOf::Elsewhere(gateway) => {
+            let text = message::object(params.iter().map(|(key, value)| (key.as_ref(), *value)));
+            let reply = Box::pin(replicas::resume(&state, &agent.identity.name, &gateway, text)).await;
+            return respond::answer(id, &reply, Era::Modern, false, None);
+        }
     };
     let Some(in_flight) = in_flight else {
         let error = RpcError::new(
@@ -237,9 +235,9 @@ async fn take_legacy(
     headers: &HeaderMap,
 ) -> Response {
     if &*request.method == "initialize" {
-        return initialize(&state, endpoint_mode, sender.agent, id, &request);
+        return Box::pin(sessions::initialize(&state, endpoint_mode, sender.agent, id, &request)).await;
     }
-    let session = match find_session(&state, &endpoint_mode, &sender.agent, headers) {
+    let session = match sessions::find(&state, &endpoint_mode, &sender.agent, headers).await {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -287,81 +285,7 @@ pub(crate) fn legacy_agent(
     ConnectedAgent { identity, lifetime, client, era: Era::Legacy, endpoint_mode, capabilities, log_level, session }
 }
 
-fn initialize(
-    state: &SharedState,
-    endpoint_mode: EndpointMode,
-    agent: Arc<Agent>,
-    id: &str,
-    request: &AgentRequest,
-) -> Response {
-    let (session, result) = match handshake::initialize(state, &endpoint_mode, &agent, request) {
-        Ok(welcome) => welcome,
-        Err(error) => return respond::rejected(Some(id), error),
-    };
-    let session = match state.sessions.open(session) {
-        Ok(session) => session,
-        Err(limit) => return respond::too_many(Some(id), limit.into()),
-    };
-    let mut response = respond::answer(id, &Ok(result), Era::Legacy, true, None);
-    match HeaderValue::from_str(&session.id) {
-        Ok(value) => drop(response.headers_mut().insert(headers::SESSION, value)),
-        Err(_) => {
-            return respond::rejected(Some(id), RpcError::new(INTERNAL_ERROR, "the session could not be created"));
-        }
-    }
-    response
-}
-
-/// Finds the session that a request names. A request may name none, but not one that is gone.
-fn find_session(
-    state: &SharedState,
-    endpoint_mode: &EndpointMode,
-    agent: &Agent,
-    headers: &HeaderMap,
-) -> Result<Option<Arc<Session>>, Box<Response>> {
-    let Some(id) = headers.get(headers::SESSION) else { return Ok(None) };
-    let session = id.to_str().ok().and_then(|id| state.sessions.find(id, &agent.name, endpoint_mode));
-    match session {
-        Some(session) => Ok(Some(session)),
-        None => Err(Box::new(respond::json(
-            StatusCode::NOT_FOUND,
-            message::response("null", &Err(RpcError::new(INVALID_REQUEST, "the session has ended; initialize again"))),
-        ))),
-    }
-}
-
-/// Opens the stream for notifications of a session.
-fn get(state: &SharedState, endpoint_mode: EndpointMode, sender: Authenticated, headers: &HeaderMap) -> Response {
-    let Authenticated { agent, lifetime } = sender;
-    match find_session(state, &endpoint_mode, &agent, headers) {
-        Err(response) => *response,
-        Ok(None) => not_allowed(),
-        Ok(Some(session)) => {
-            let in_use = match state.usages.of(&agent.name).open_stream() {
-                Ok(in_use) => in_use,
-                Err(limit) => return respond::too_many(None, limit.into()),
-            };
-            let (send, receive) = Listeners::channel();
-            session.stands_on(send.clone());
-            let topics = Topics { tools: true, prompts: true, resources: true, uris: Arc::clone(&session.uris) };
-            state.listeners.join(Listener { agent, endpoint_mode, topics, subscription: None, send });
-            respond::standing(None, (receive, in_use), lifetime, session.ended.clone(), state.stopping.clone())
-        }
-    }
-}
-
-fn delete(state: &SharedState, endpoint_mode: &EndpointMode, agent: &Agent, headers: &HeaderMap) -> Response {
-    match find_session(state, endpoint_mode, agent, headers) {
-        Err(response) => *response,
-        Ok(None) => not_allowed(),
-        Ok(Some(session)) => {
-            state.sessions.close(&session);
-            respond::empty(StatusCode::NO_CONTENT)
-        }
-    }
-}
-
-fn not_allowed() -> Response {
+pub(super) fn not_allowed() -> Response {
     let mut response = respond::plain(StatusCode::METHOD_NOT_ALLOWED, "this endpoint takes POST\n");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
     response

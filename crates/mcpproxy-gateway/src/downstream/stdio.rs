@@ -18,7 +18,7 @@ use super::revision::{self, Modern};
 use super::{four, handshake, listen};
 use crate::agents::{
     Authenticated, Charge, ConnectedAgent, EndpointMode, Event, InFlight, InUse, Lifetime, Listener, Listeners, OnDrop,
-    OpenRequest, OverLimit, Parked, Session, Step, Topics, subject,
+    OpenRequest, OverLimit, RetryOf, Session, Step, Topics, subject,
 };
 use crate::gateway::Gateway;
 use crate::in_progress::Working;
@@ -192,10 +192,11 @@ impl Line {
         let needs_all = needs_all_servers(&request);
         let kept = request.clone();
         let params = kept.params();
-        let in_flight = if Parked::is_retry(&params) {
-            self.gateway.state.parked.resume(&params, &self.agent.name)
-        } else {
-            Some(dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None))
+        let in_flight = match self.gateway.state.parked.retry_of(&params) {
+            RetryOf::Nothing => Some(dispatch::begin(&self.gateway.state, agent, request, OnDrop::Cancel, None)),
+            RetryOf::Here => self.gateway.state.parked.resume(&params, &self.agent.name),
+            // A process on standard input gets all requests of its agent, so another gateway cannot have one.
+            RetryOf::Elsewhere(_) => None,
         };
         match in_flight {
             Some(in_flight) => self.follow(id, in_flight, Some(subject(&params)), needs_all),

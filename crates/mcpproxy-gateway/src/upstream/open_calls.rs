@@ -138,7 +138,11 @@ mod tests {
 
         fn new(token: &'static str) -> Self {
             let agent = Self::without_stream(token);
-            agent.1.stands_on(mpsc::channel(1).0);
+            let (send, receive) = mpsc::channel(1);
+            // A stream whose receiver is dropped is closed.
+            std::mem::forget(receive);
+            let identity = mcpproxy_core::Agent { name: token.to_owned(), scope: mcpproxy_core::Scope::everything() };
+            agent.1.stands_on(send, Arc::new(identity));
             agent
         }
 

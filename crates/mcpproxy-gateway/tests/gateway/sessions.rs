@@ -246,3 +246,52 @@ async fn a_revoked_token_opens_nothing_new() {
     };
     within(reached).await;
 }
+
+/// A session id carries the session, so another gateway with the same database serves it, and so does one that restarted.
+#[tokio::test]
+async fn a_session_continues_on_another_gateway() {
+    let (peer, rig) = fx().await;
+    let there = rig.beside(settings([peer.settings("fx")])).await;
+    let agent = Agent::at(&rig, Way::Session, "a", "/mcp", r#"{"elicitation":{"form":{}},"experimental":{}}"#).await;
+    let other = rig.token("other").await;
+    let send = async |rig: &Rig, method: Method, path: &str, token: &str| {
+        let mut request = post(path, token, &[("mcp-session-id", agent.session())], LIST);
+        *request.method_mut() = method;
+        rig.open(request).await.status()
+    };
+    assert_eq!(send(&there, Method::POST, "/mcp", &other).await, StatusCode::NOT_FOUND, "another agent");
+    assert_eq!(send(&there, Method::POST, "/mcp/s/fx", &agent.token).await, StatusCode::NOT_FOUND, "another endpoint");
+    assert_eq!(there.gateway.clients().len(), 0, "refused ids leave nothing behind");
+    assert_eq!(send(&there, Method::POST, "/mcp", &agent.token).await, StatusCode::OK);
+    let clients = there.gateway.clients();
+    assert_eq!(clients.len(), 1);
+    let client = &clients[0];
+    assert_eq!((client.agent.as_str(), client.client.as_deref()), ("a", Some("test 1")));
+    assert_eq!((client.protocol.as_str(), client.elicitation), ("2025-11-25", true));
+
+    rig.revoke("a").await;
+    there.gateway.forget_tokens();
+    assert_eq!(
+        send(&there, Method::POST, "/mcp", &agent.token).await,
+        StatusCode::UNAUTHORIZED,
+        "no token, no session"
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_ended_is_not_rebuilt() {
+    let (peer, rig) = fx().await;
+    let there = rig.beside(settings([peer.settings("fx")])).await;
+    let agent = Agent::new(&rig, Way::Session, "a").await;
+    let send = async |rig: &Rig, method: Method| {
+        let mut request = post("/mcp", &agent.token, &[("mcp-session-id", agent.session())], LIST);
+        *request.method_mut() = method;
+        rig.open(request).await.status()
+    };
+    assert_eq!(send(&rig, Method::DELETE).await, StatusCode::NO_CONTENT);
+    for rig in [&rig, &there] {
+        for method in [Method::POST, Method::GET, Method::DELETE] {
+            assert_eq!(send(rig, method).await, StatusCode::NOT_FOUND);
+        }
+    }
+}

@@ -245,7 +245,7 @@ fn sqlite_options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).disable_statement_logging()
 }
 
-fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
+pub(crate) fn postgres_options(url: &str) -> Result<PgConnectOptions, StoreError> {
     let options =
         PgConnectOptions::from_str(url).map_err(StoreError::while_trying("read the address of PostgreSQL"))?;
     Ok(options.application_name("mcpproxy").options(POSTGRES_SETTINGS).disable_statement_logging())

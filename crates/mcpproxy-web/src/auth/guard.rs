@@ -14,6 +14,9 @@
 //!   repeated header is rejected, and so is a request line with another host.
 //! - `Origin`: absent (programs that are not browsers), loopback with any port, our own address, and `allowed_origins`.
 //!
+//! Health probes are exempt from the check of `Host`: a probe of Kubernetes or a load balancer sends the address of the
+//! gateway. `/healthz` and `/readyz` reveal nothing, so a page that reads them by DNS rebinding learns nothing.
+//!
 //! Invariants: the guard wraps the whole router, so that a new route cannot bypass it. It decides before the body is
 //! read. A reload of the settings reaches open connections, because clones share the lists.
 //!
@@ -34,6 +37,9 @@ use http::{Request, Uri};
 use tower::Service;
 
 use crate::problem::Problem;
+
+/// Paths that probes call by address.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// The allowed hosts and origins. Clones share the lists, so that a reload reaches every connection.
 #[derive(Clone)]
@@ -86,11 +92,13 @@ impl Guard {
 
     fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let allowed = self.allowed.load();
-        let host = only(headers, HOST).ok_or(Refusal::Host)?;
-        // A request line may contain a host too. Both must be known.
-        let in_line = uri.authority().map(|authority| authority.as_str());
-        if !self.host_is_known(&allowed, host) || in_line.is_some_and(|line| !self.host_is_known(&allowed, line)) {
-            return Err(Refusal::Host);
+        if !PROBES.contains(&uri.path()) {
+            let host = only(headers, HOST).ok_or(Refusal::Host)?;
+            // A request line may contain a host too. Both must be known.
+            let in_line = uri.authority().map(|authority| authority.as_str());
+            if !self.host_is_known(&allowed, host) || in_line.is_some_and(|line| !self.host_is_known(&allowed, line)) {
+                return Err(Refusal::Host);
+            }
         }
         if headers.contains_key(ORIGIN) {
             let origin = only(headers, ORIGIN).ok_or(Refusal::Origin)?;
@@ -244,6 +252,8 @@ mod tests {
         let check = |uri: &'static str| guard.check(&Uri::from_static(uri), &headers);
         assert_eq!(check("http://localhost:8080/mcp"), Ok(()));
         assert_eq!(check("http://evil.example:8080/mcp"), Err(Refusal::Host));
+        assert_eq!(check("http://evil.example:8080/healthz/../mcp"), Err(Refusal::Host));
+        assert_eq!(check("http://evil.example:8080/healthz"), Ok(()));
     }
 
     #[test]

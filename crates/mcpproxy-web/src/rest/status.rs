@@ -30,7 +30,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Check that the gateway runs",
-        description: "Always answers `ok`. Use it as a liveness probe.",
+        description: "Always answers `ok`, with any `Host`. Use it as a liveness probe.",
         answers: &[Answer::json::<wire::Health>(StatusCode::OK, "The gateway runs.")],
         errors: &[],
         handler: |method| on(method, health),
@@ -45,10 +45,13 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Check that the gateway accepts calls",
-        description: "The gateway is ready when every server has connected or failed once, and the activity log can be written. While the log cannot be written, no call is sent. Use it as a readiness probe.",
+        description: "The gateway is ready when the activity log can be written, and every server has connected or failed once. It waits for servers no longer than `ready_timeout` after the start. While the log cannot be written, no call is sent. Use it as a readiness probe: it accepts any `Host`, and reveals nothing else. `GET /api/v1/status` has the reasons.",
         answers: &[
             Answer::json::<wire::Readiness>(StatusCode::OK, "Ready."),
-            Answer::json::<wire::Readiness>(StatusCode::SERVICE_UNAVAILABLE, "Not ready. The body says why."),
+            Answer::json::<wire::Readiness>(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Not ready. The status of the gateway has the reason.",
+            ),
         ],
         errors: &[],
         handler: |method| on(method, ready),
@@ -75,18 +78,12 @@ async fn health() -> Json<wire::Health> {
 }
 
 async fn ready(State(web): State<Arc<Web>>) -> Response {
-    let log = wire::LogState::from(web.ledger.health());
-    let is_well = log.reason.is_none();
-    let connecting = match web.gateway.is_ready() {
-        true => Vec::new(),
-        false => {
-            let servers = web.gateway.servers().into_iter();
-            servers.filter(|s| s.state == StateName::Connecting).map(|s| s.name.to_string()).collect()
-        }
-    };
-    let ready = is_well && web.gateway.is_ready();
+    let is_well = wire::LogState::from(web.ledger.health()).reason.is_none();
+    // A hanging server must not keep the gateway out of a load balancer. A call to it waits, and gets its own error.
+    let has_waited = web.facts.started.elapsed() >= web.gateway.ready_timeout();
+    let ready = is_well && (has_waited || web.gateway.is_ready());
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(wire::Readiness { ready, connecting, log: log.state, reason: log.reason })).into_response()
+    (status, Json(wire::Readiness { ready })).into_response()
 }
 
 /// Counts pending approval requests. A database that cannot be read must not hide the rest of the status.

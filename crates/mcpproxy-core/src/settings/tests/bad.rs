@@ -71,7 +71,7 @@ fn keys() {
         r#"{"dashboards": {}}"#,
         &[
             "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
-           `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+           `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
            `allowed_origins`, `storage`, `limits`",
         ],
     );
@@ -80,7 +80,7 @@ fn keys() {
         r#"{"\u001b[2J": 1, "activity": {"durable": "all"}, "storage": {"URL": "x"}, "intent_declaration": {"x": 1}}"#,
         &[
             "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
-             `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+             `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`, `limits`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",
