@@ -75,7 +75,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     store.close().await;
     let tables = "approvals approvals_version grants claims dry_runs shared_secrets users passkeys invitations \
                   sessions challenges operator_files attempts pinned_servers accepted_pins waiting_pins past_pins \
-                  pins_version recovery_codes sign_ins operator_actions server_sign_ins";
+                  pins_version recovery_codes sign_ins operator_actions server_sign_ins rate_calls gateways";
     for table in tables.split_ascii_whitespace() {
         place.sql(&format!("DROP TABLE {table}")).await;
     }
@@ -120,6 +120,7 @@ async fn a_database_of_the_third_version_keeps_its_rows(place: &Place) {
              ALTER TABLE users DROP COLUMN subject; ALTER TABLE users DROP COLUMN profile; \
              ALTER TABLE invitations DROP COLUMN user_name; \
              DROP TABLE recovery_codes; DROP TABLE sign_ins; DROP TABLE operator_actions; DROP TABLE server_sign_ins; \
+             DROP TABLE rate_calls; DROP TABLE gateways; \
              UPDATE schema_version SET version = 3",
         )
         .await;

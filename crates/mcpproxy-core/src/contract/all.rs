@@ -158,4 +158,22 @@ mod tests {
         check("other:mail", &[]);
         check("third:x", &[]);
     }
+
+    #[test]
+    fn a_digest_ignores_files_order_and_comments() {
+        let digest = |files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            Contracts::parse(&files).unwrap().digest()
+        };
+        let (send, read) = ("tool: fx:send\nriskLevel: high\n", "tool: fx:read\nriskLevel: low\n");
+        let both = digest(&[("a.yaml", send), ("b.yaml", read)]);
+        let one = "# both\n- tool: fx:read\n  riskLevel: low\n- tool: fx:send\n  riskLevel: high\n";
+        assert_eq!(both, digest(&[("c.yaml", one)]));
+        assert_ne!(both, digest(&[("a.yaml", send)]));
+        assert_ne!(both, digest(&[("a.yaml", &send.replace("high", "critical")), ("b.yaml", read)]));
+        assert_ne!(
+            both,
+            digest(&[("a.yaml", &format!("{send}rateLimit: {{ calls: 1, per: 1m }}\n")), ("b.yaml", read)])
+        );
+    }
 }

@@ -40,6 +40,7 @@ async fn what_the_admin_sees() {
                     "path": "/data/mcp_config.json", "exists": false, "error": null, "mistakes": [], "warnings": [], "held": null
                 },
                 "approvals": {"waiting": 0, "has_users": false},
+                "cluster": {"shared": false, "running": 1, "lost": 0, "drift": []},
                 "log": {"state": "ok", "reason": null, "since": null}
             }),
         ),
