@@ -21,11 +21,11 @@ SOURCE = PACKAGING / "deb"
 UNIT = "usr/lib/systemd/system/mcpproxy.service"
 # The exposure that `systemd-analyze security` may report: 0 is closed, 10 is open.
 EXPOSURE_MAX = 3.0
-PACKAGES = {"dpkg-deb": "dpkg", "lintian": "lintian", "systemd-analyze": "systemd"}
+SYSTEMD = {"systemd-analyze": "systemd"}
 
 
 def build(release: Release) -> Path:
-    ensure_commands(PACKAGES)
+    ensure_commands({"dpkg-deb": "dpkg", "unshare": "util-linux"})
     package = release.out / f"mcpproxy_{release.version}_{release.debian_machine}.deb"
     with step(f"Debian: {package.name}"):
         tree = fresh(release.out / "work" / "deb")
@@ -123,6 +123,7 @@ def check_package(release: Release, package: Path) -> None:
     if release.is_quick:
         note("lintian is left out of a quick run, because it unpacks the binary several times")
     else:
+        ensure_commands({"lintian": "lintian"})
         # Not about a package outside of Debian, or about how Rust builds binaries.
         ignored = "no-manual-page,embedded-library,hardening-no-fortify-functions,statically-linked-binary,unknown-field"
         run(["lintian", "--fail-on", "error", "--suppress-tags", ignored, package])
@@ -136,6 +137,7 @@ def check_package(release: Release, package: Path) -> None:
 
 def check_unit(unit: Path, binary: Path, work: Path) -> float:
     """Checks the unit with systemd's own parser. Returns its exposure."""
+    ensure_commands(SYSTEMD)
     folder = fresh(work / "unit")
     # `verify` wants the program to exist on this machine.
     text = unit.read_text().replace("ExecStart=/usr/bin/mcpproxy", f"ExecStart={binary}")

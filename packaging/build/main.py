@@ -17,7 +17,7 @@ import npm
 import sbom
 import tarball
 import wheel
-from common import ROOT, Failed, fresh, release_of, run, sha256, step
+from common import ROOT, Failed, ensure_commands, fresh, release_of, run, sha256, step
 
 
 def main() -> int:
@@ -42,6 +42,7 @@ def main() -> int:
 
 
 def package(given: argparse.Namespace) -> None:
+    ensure_commands({"strip": "binutils", "npm": "npm", "tar": "tar"})
     out = fresh(given.out.resolve())
     work = out / "work"
     work.mkdir()
