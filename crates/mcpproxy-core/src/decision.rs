@@ -17,7 +17,8 @@
 //! - Only this file makes a [`Permit`], and nothing reaches a server without one. `cargo test -p xtask` checks that.
 //! - A permit owns the bytes that are sent and cannot be cloned. The bytes that were checked are therefore the bytes that
 //!   are sent, once.
-//! - Running the checks changes nothing. A rate limit is counted only when a permit is made, so `explain` is free.
+//! - Running the checks changes nothing. A rate limit is counted only when a permit is made, so `explain` is free. In a
+//!   running gateway, the store counts it later, with the record of the call (`limits.rs`).
 //! - Time, counters and stored state come in as [`Moment`]. The decision reads no clock and waits for nothing.
 //!
 //! The obvious alternative is a `bool`: ask "is it allowed?", then send. A caller can forget to ask. With a permit, sending
@@ -114,7 +115,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The only place where a permit is made. `decide` or a user allowed the call, and it is counted in the rate limit.
+    /// The only place where a permit is made. `decide` or a user allowed the call. Its rate limit is counted, or will be
+    /// with the record of the call.
     fn new(call: Call, approval: Option<ApprovalRef>, mode: Mode) -> Self {
         Permit { call, approval, is_dry_run: mode == Mode::DryRun }
     }

@@ -170,6 +170,11 @@ pub enum Denial {
     ApprovalArgsMismatch,
     /// The tool, its contract or the agent's permissions changed after the approval was requested.
     ApprovalStale,
+    /// Gateways that share a database have different contracts for this tool. The approval was requested under another
+    /// one, and remains open.
+    ContractsDiffer {
+        tool: ToolName,
+    },
     TooManyApprovals {
         most: u32,
     },
@@ -292,17 +297,22 @@ impl Denial {
             Self::NoSuchApproval => ErrorCode::ApprovalNotFound,
             Self::ApprovalArgsMismatch => ErrorCode::ApprovalArgsMismatch,
             Self::ApprovalStale => ErrorCode::ApprovalStale,
+            Self::ContractsDiffer { .. } => ErrorCode::ContractsDiffer,
             Self::TooManyApprovals { .. } => ErrorCode::TooManyApprovals,
         }
     }
 
-    /// Returns true if the same call may pass later: the server may come back, the rate limit has room again, or a user
-    /// accepts the tool. An approval is bound to the tool's pin, so none outlives a change of the definition.
+    /// Returns true if the same call may pass later: the server may come back, the rate limit has room again, all gateways
+    /// have the same contracts again, or a user accepts the tool. An approval is bound to the tool's pin, so none outlives a
+    /// change of the definition.
     ///
     /// A temporary refusal keeps a pending approval. Any other ends it.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::RateLimitExceeded { .. } | Self::NoSuchTool { .. } | Self::Quarantined { .. } => true,
+            Self::RateLimitExceeded { .. }
+            | Self::NoSuchTool { .. }
+            | Self::Quarantined { .. }
+            | Self::ContractsDiffer { .. } => true,
             Self::UnknownField { .. }
             | Self::BadField { .. }
             | Self::InvalidToolName(_)

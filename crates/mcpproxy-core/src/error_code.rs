@@ -137,6 +137,9 @@ error_codes! {
     ApprovalArgsMismatch "approval_args_mismatch",
         "The approval is for a different call.",
         "Repeat exactly the call that was approved.";
+    ContractsDiffer "contracts_differ",
+        "Gateways that share a database have different contracts, and the approval was requested under another one.",
+        "Repeat the call with the same `approval_id` later. The operator deploys the same contracts to all gateways.";
     ApprovalStale "approval_stale",
         "The tool, its contract or the agent's permissions changed after the approval.",
         "Repeat the call without `approval_id` to request a new approval.";

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use cedar_policy::Expression;
 
 use crate::contract::Effective;
-use crate::{Hints, Mistake, ToolName};
+use crate::{Digest, Hints, Mistake, ToolName};
 use facts::Facts;
 use mistake::Fault;
 use read::Mentions;
@@ -103,6 +103,16 @@ impl Policies {
 
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Hash of every policy as written, without source locations. The order of files and policies does not matter.
+    pub fn digest(&self) -> Digest {
+        let mut texts: Vec<&str> = self.iter().map(|policy| policy.text.as_str()).collect();
+        texts.sort_unstable();
+        // Each text is preceded by its length, so that different policies never give the same bytes.
+        let bytes: Vec<u8> =
+            texts.iter().flat_map(|text| text.len().to_be_bytes().into_iter().chain(text.bytes())).collect();
+        Digest::of(&bytes)
     }
 
     /// Returns all policies, in the order of files and lines.

@@ -33,6 +33,7 @@ mod amount;
 mod approvals;
 mod changes;
 mod contracts;
+mod digest;
 mod effective;
 mod foreign;
 mod identity;

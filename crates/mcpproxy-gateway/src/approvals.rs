@@ -24,7 +24,9 @@ use mcpproxy_store::{
 use tokio::sync::{broadcast, watch as changes};
 use ulid::Ulid;
 
+use crate::members::Members;
 use crate::record;
+use crate::snapshot::Snapshot;
 
 pub(crate) use bookkeeping::for_users;
 pub(crate) use details::hidden;
@@ -47,6 +49,7 @@ pub struct Approvals {
 struct Shared {
     store: Store,
     ledger: Ledger,
+    in_force: InForce,
     /// Start of links to pages, before the path.
     base_url: ArcSwap<String>,
     notify: ArcSwap<Notify>,
@@ -54,6 +57,12 @@ struct Shared {
     valid_for_ms: AtomicI64,
     changed: changes::Sender<u64>,
     requested: broadcast::Sender<ApprovalNotice>,
+}
+
+/// What is in force at this gateway, and at those that share its database.
+pub(crate) struct InForce {
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) members: Arc<Members>,
 }
 
 /// Notice of a new approval request. It contains nothing that an agent or server worded, so it can go anywhere.
@@ -107,6 +116,9 @@ pub enum NotDecided {
     /// Another user decided first, or the request expired.
     Over(ApprovalState),
     StepUpRequired,
+    /// The request was made under another contract than the one in force here, because gateways that share the database
+    /// have different contracts. It stays pending, and another gateway can decide it.
+    OtherContract,
 }
 
 impl NotDecided {
@@ -141,10 +153,17 @@ impl Decider {
 }
 
 impl Approvals {
-    pub(crate) fn new(store: Store, ledger: Ledger, settings: &ApprovalSettings, base_url: String) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        ledger: Ledger,
+        in_force: InForce,
+        settings: &ApprovalSettings,
+        base_url: String,
+    ) -> Self {
         let shared = Shared {
             store,
             ledger,
+            in_force,
             base_url: ArcSwap::default(),
             notify: ArcSwap::default(),
             valid_for_ms: AtomicI64::default(),
@@ -249,6 +268,9 @@ impl Approvals {
         if found.state == ApprovalState::Pending && given < found.least {
             return Ok(NotDecided::StepUpRequired.into());
         }
+        if self.is_under_other_contract(&found).await? {
+            return Ok(NotDecided::OtherContract.into());
+        }
         let step = self.approve_step(id, by, given);
         self.decide(&found, steps::approved(&found, by, given), step).await
     }
@@ -267,6 +289,9 @@ impl Approvals {
 
     async fn deny_as(&self, id: &ApprovalId, by: &str, comment: Option<&str>) -> Result<DecisionResult, StoreError> {
         let Some(found) = self.shared.store.find_approval(id).await? else { return Ok(NotDecided::NotFound.into()) };
+        if self.is_under_other_contract(&found).await? {
+            return Ok(NotDecided::OtherContract.into());
+        }
         let comment = comment.map(str::trim).filter(|comment| !comment.is_empty()).map(steps::comment);
         let record = steps::denied(&found, by, comment.as_deref());
         let step = Step::Deny { id: id.clone(), by: by.to_owned(), comment, now_ms: record::now_ms() };
@@ -288,6 +313,26 @@ impl Approvals {
             (Conditional::Written(_), Some(now)) => DecisionResult::Decided(Box::new(now)),
             (Conditional::Conflict { .. }, Some(now)) => NotDecided::over(&now).into(),
         })
+    }
+
+    /// Returns true if the request is open and was made under another contract than the one in force here, while gateways
+    /// that share the database have different contracts. Then the request is not outdated: it belongs to another gateway.
+    /// So this one must neither decide nor end it. A tool that this gateway does not have is a difference too, because a
+    /// contract can forbid it.
+    pub(crate) async fn is_under_other_contract(&self, found: &StoredApproval) -> Result<bool, StoreError> {
+        let is_open = match found.state {
+            ApprovalState::Pending | ApprovalState::Approved => true,
+            ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Consumed | ApprovalState::Cancelled => {
+                false
+            }
+        };
+        let InForce { snapshot, members } = &self.shared.in_force;
+        let snapshot = snapshot.load_full();
+        let own = snapshot.catalog.resolve(&found.tool).map(|tool| tool.contract_digest());
+        if !is_open || own == Some(found.contract) {
+            return Ok(false);
+        }
+        members.contracts_differ(&snapshot).await
     }
 
     pub(crate) fn has_changed(&self) {

@@ -21,7 +21,8 @@
 //!
 //! - **No record, no call.** `open` is awaited before `forward`. For a write it returns when the record is on disk.
 //! - **One permit, one call.** `forward` takes the permit by value. The transaction that opens the record also spends
-//!   the approval and the idempotency key. So two gateways on one database cannot both send the call.
+//!   the approval and the idempotency key, and counts the call in its rate limit. So two gateways on one database cannot
+//!   both send the call.
 //! - **One snapshot.** A call keeps the snapshot it began with. Only an approval replaces it, because a user may take
 //!   hours: the call is then decided again on the newest one.
 //! - **A call that began is finished.** An agent that hangs up does not cancel the record (`agents/in_flight.rs`).
@@ -39,6 +40,7 @@ mod cut_answer;
 mod dry_run;
 mod permitted;
 mod prior_state;
+mod rate_limit;
 mod target;
 
 use std::sync::Arc;

@@ -17,6 +17,8 @@ pub enum GatewayEvent {
     Refused(String),
     /// Changes that weaken contracts or policies wait for a user. Everything else is in force.
     Held(String),
+    /// Gateways that share a database differ, in these ways. Empty if they are the same again.
+    Drift(Vec<String>),
     /// Definitions of a server are quarantined until a user reviews them. `is_first` if the server itself is new.
     Quarantined { server: ServerName, count: usize, is_first: bool, summary: String },
     /// A server is connected, with this number of tools. `unasked` of them are destructive and may run without an

@@ -1,5 +1,6 @@
 //! The running gateway: starts everything, reloads settings, stops, and answers operators.
 
+mod cluster;
 mod contracts;
 mod counts;
 mod reviews;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
@@ -23,10 +25,11 @@ use mcpproxy_store::{Ledger, SealingKey, Store, StoreError, is_stored_token};
 use tokio::sync::{broadcast, watch};
 
 use crate::agents::{ListKind, Session};
-use crate::approvals::{Approvals, keep_watch, notify};
+use crate::approvals::{Approvals, InForce, keep_watch, notify};
 use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
 use crate::held::{self, HeldChanges};
+use crate::members::Members;
 use crate::message::member;
 use crate::oauth::OAuth;
 use crate::record;
@@ -93,10 +96,13 @@ impl Gateway {
             tracing::warn!(count = left_behind, "stopped server processes that an earlier gateway left behind");
         }
         let settings = Arc::clone(&files.settings);
-        let approvals =
-            Approvals::new(store.clone(), ledger.clone(), &settings.approvals, link_base(&settings, &base_url));
         let snapshot = Snapshot::build(files.clone(), Default::default(), None);
-        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, Trust::new(lock)));
+        let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
+        let members = Arc::new(Members::new(store.clone(), ledger.verifier().chain().to_owned()));
+        let in_force = InForce { snapshot: Arc::clone(&snapshot), members: Arc::clone(&members) };
+        let base = link_base(&settings, &base_url);
+        let approvals = Approvals::new(store.clone(), ledger.clone(), in_force, &settings.approvals, base);
+        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock)));
         let oauth = OAuth::new(
             state.store.clone(),
             state.ledger.clone(),
@@ -169,6 +175,8 @@ impl Gateway {
             self.state.sessions.close_direct();
             self.state.listeners.end_direct();
         }
+        // The others learn of it now, and not with the next announcement.
+        self.state.members.changed.notify_one();
         // A listener that looks at once sees the new snapshot.
         self.state.events.send(GatewayEvent::Reloaded(summary));
         for name in changes.added.iter().chain(&changes.changed) {
@@ -396,6 +404,7 @@ impl Gateway {
     /// leaves the gateway after this would have no outcome in the log.
     pub async fn finish(&self) {
         self.state.silent.cancel();
+        self.leave().await;
         if let Err(error) = self.state.ledger.finish().await {
             tracing::error!(%error, "could not write the end of the activity log");
         }

@@ -12,6 +12,7 @@
 //! | `state` | state that all requests share |
 //! | `approvals` | approval requests, standing approvals, notifications |
 //! | `views` | tools and contracts as JSON for agents and operators |
+//! | `members` | the gateways that share a database, and the differences between them |
 //! | `held` | changes of the operator's files that wait for a user |
 //! | `trusted` | how servers came into the settings, and the rules that follow |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
@@ -39,6 +40,7 @@ mod headers;
 mod held;
 mod in_progress;
 mod kept_answers;
+mod members;
 mod message;
 mod oauth;
 mod offload;
@@ -73,6 +75,7 @@ pub use gateway::{
 };
 pub use headers::header_value;
 pub use held::HeldChanges;
+pub use members::{Cluster, Drift, Introduction, Member, Part};
 pub use oauth::{
     SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState, StartedFrom,
 };

@@ -21,6 +21,7 @@ use crate::bus::Bus;
 use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
+use crate::members::Members;
 use crate::snapshot::Snapshot;
 use crate::trusted::Trust;
 
@@ -28,7 +29,8 @@ use crate::trusted::Trust;
 const FIRST_TRY: Duration = Duration::from_secs(10);
 
 pub(crate) struct SharedState {
-    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) members: Arc<Members>,
     pub(crate) store: Store,
     pub(crate) ledger: Ledger,
     pub(crate) tokens: TokenCache,
@@ -41,7 +43,7 @@ pub(crate) struct SharedState {
     pub(crate) bus: Arc<Bus>,
     pub(crate) usages: Usages,
     pub(crate) parked: Parked,
-    /// Recent calls, counted for rate limits.
+    /// Says that the store counts the calls of limited tools, with their records.
     pub(crate) limits: Limits,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
@@ -70,7 +72,15 @@ struct ServerNews {
 }
 
 impl SharedState {
-    pub(crate) fn new(store: Store, ledger: Ledger, approvals: Approvals, snapshot: Snapshot, trust: Trust) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        ledger: Ledger,
+        approvals: Approvals,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        members: Arc<Members>,
+        trust: Trust,
+    ) -> Self {
+        let memory_bytes = snapshot.load().settings.limits.memory_bytes;
         let bus = Arc::new(Bus::new(store.clone()));
         Self {
             session_ids: SessionIds::new(store.clone()),
@@ -81,8 +91,8 @@ impl SharedState {
             rejected_tokens: RejectedTokens::default(),
             listeners: Listeners::default(),
             sessions: Sessions::default(),
-            usages: Usages::new(snapshot.settings.limits.memory_bytes),
-            limits: Limits::default(),
+            usages: Usages::new(memory_bytes),
+            limits: Limits::counted_by_store(None),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),
             events: Events::default(),
@@ -92,7 +102,8 @@ impl SharedState {
             silent: CancellationToken::new(),
             news: ServerNews::default(),
             trust,
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot,
+            members,
             approvals,
             store,
             ledger,

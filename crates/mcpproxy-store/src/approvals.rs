@@ -1,8 +1,9 @@
-//! Approval requests, standing approvals, idempotency claims and dry runs. Each file holds a table's types, methods and
-//! SQL. Everything that changes an approval is a step, written in one transaction with a record (`step.rs`).
+//! Approval requests, standing approvals, idempotency claims, dry runs and rate limits. Each file holds a table's types,
+//! methods and SQL. Everything that changes an approval is a step, written in one transaction with a record (`step.rs`).
 
 pub(crate) mod approval;
 pub(crate) mod claim;
+mod rate;
 pub(crate) mod standing;
 pub(crate) mod step;
 

@@ -1,5 +1,5 @@
-//! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, and
-//! pins of definitions, sign-ins at servers, and changes of MCP sessions.
+//! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, pins of
+//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, and the gateways that share the database.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +7,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
+//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -22,6 +22,7 @@ mod approvals;
 mod error;
 mod location;
 mod log;
+mod members;
 mod operator_files;
 mod pins;
 mod record;
@@ -64,6 +65,7 @@ pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
+pub use members::{NewMember, StoredMember};
 pub use pins::{
     AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, RejectedPin,
     WaitingPin,

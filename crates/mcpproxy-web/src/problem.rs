@@ -176,6 +176,9 @@ problems! {
     APPROVAL_OVER = CONFLICT "approval_over"
         "this approval request is closed"
         hint "nothing was changed";
+    CONTRACTS_DIFFER = CONFLICT "contracts_differ"
+        "this gateway has another contract for the tool than the gateway that made the approval request"
+        hint "the request stays pending: deploy the same contracts to all gateways and decide again, or decide at a gateway that has the contract of the request; GET /api/v1/cluster shows which gateways differ";
     GRANT_NOT_FOUND = NOT_FOUND "grant_not_found"
         "no active standing approval has this id"
         hint "GET /api/v1/grants lists the active standing approvals";

@@ -3,6 +3,7 @@
 pub(crate) mod activity;
 mod approvals;
 mod clients;
+mod cluster;
 mod config;
 mod contracts;
 mod docs;
@@ -38,6 +39,7 @@ use endpoint::Endpoint;
 pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
+        cluster::ENDPOINTS,
         clients::ENDPOINTS,
         tokens::ENDPOINTS,
         servers::ENDPOINTS,

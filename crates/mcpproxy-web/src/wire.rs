@@ -16,6 +16,7 @@
 mod activity;
 mod approval;
 mod client;
+mod cluster;
 mod config;
 mod contract;
 pub(crate) mod csv;
@@ -47,6 +48,7 @@ pub(crate) use approval::{
     Signed, WholeApproval, state_now,
 };
 pub(crate) use client::Clients;
+pub(crate) use cluster::{Cluster, ClusterState};
 pub(crate) use config::{AppliedConfig, ApplyConfig, HeldChanges};
 pub(crate) use contract::{Contract, ContractDocs, Contracts, Draft, Lint};
 pub(crate) use explain::{ExplainCall, Explanation};
@@ -97,6 +99,8 @@ pub(crate) struct Status {
     pub(crate) settings: SettingsState,
     /// Approval requests, and users who can decide them.
     pub(crate) approvals: ApprovalsState,
+    /// The gateways that share the database. `null` if the database cannot be read.
+    pub(crate) cluster: Option<ClusterState>,
     /// The state of the activity log.
     pub(crate) log: LogState,
 }

@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
+use mcpproxy_gateway::{Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
 use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
@@ -150,6 +150,8 @@ impl Runtime {
             sealing_key: home.sealing_key_or_new()?,
         });
         let changes = gateway.events();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        gateway.join(Introduction { name: machine_name(), address: address.to_string(), version });
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
@@ -238,6 +240,11 @@ async fn stop(server: HttpServer, gateway: &Gateway) {
         tracing::warn!("stopped before the log was complete");
     }
     mcpproxy_gateway::end_orphans();
+}
+
+/// Returns the name of this machine, for the list of gateways. In a container, that is the name of the container or pod.
+fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Raises the limit of open files, and returns it. Every connection needs one, and the default limit is often 1024.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Contract, ToolPattern, files};
-use crate::{Mistake, ServerName, ToolName};
+use super::{Contract, Effective, ToolPattern, files};
+use crate::{Digest, Hints, Mistake, ServerName, ToolName};
 
 /// Every contract from every file.
 #[derive(Clone, Debug, Default)]
@@ -110,6 +110,16 @@ impl Contracts {
 
     pub fn is_empty(&self) -> bool {
         self.written.is_empty()
+    }
+
+    /// Hash of every contract, without source locations. The order of files and contracts does not matter.
+    pub fn digest(&self) -> Digest {
+        let line = |(pattern, contract): (&ToolPattern, &Arc<Contract>)| {
+            format!("{pattern} {}\n", Effective::of(&[contract], None, Hints::default()).digest())
+        };
+        let mut lines: Vec<String> = self.iter().map(line).collect();
+        lines.sort_unstable();
+        Digest::of(lines.concat().as_bytes())
     }
 }
 

@@ -106,6 +106,7 @@ impl Denial {
             Self::ApprovalExpired | Self::NoSuchApproval | Self::ApprovalArgsMismatch | Self::ApprovalStale => {
                 json!({})
             }
+            Self::ContractsDiffer { tool } => json!({"tool": tool.to_string()}),
             Self::TooManyApprovals { most } => json!({"pending_max": most}),
         }
     }

@@ -81,6 +81,11 @@ impl Denial {
             Self::NoSuchApproval => place.with_approval_id(NOT_FOUND),
             Self::ApprovalArgsMismatch => place.with_approval_id(ARGS_MISMATCH),
             Self::ApprovalStale => place.with_approval_id(STALE),
+            Self::ContractsDiffer { tool } => format!(
+                "The gateways of this service have different contracts for '{tool}', and the approval was requested under \
+                 another one. The approval remains open. Repeat the call in a minute. If that fails too, ask the operator to \
+                 deploy the same contracts to all gateways."
+            ),
             Self::TooManyApprovals { most } => format!(
                 "Too many approval requests: {most} of your calls are pending, or you made too many requests in the last 10 \
                  minutes. Ask the user to decide on the pending ones first."
@@ -401,6 +406,7 @@ mod tests {
             Denial::InvalidIdempotencyKey,
             Denial::ApprovalExpired,
             Denial::ApprovalStale,
+            Denial::ContractsDiffer { tool: tool.clone() },
             Denial::ApprovalArgsMismatch,
             Denial::NoSuchApproval,
             Denial::ApprovalAlreadyUsed { record: None, outcome: None },

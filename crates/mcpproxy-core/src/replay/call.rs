@@ -212,6 +212,7 @@ fn is_about_approval(code: ErrorCode) -> bool {
         ErrorCode::ApprovalNotFound,
         ErrorCode::ApprovalArgsMismatch,
         ErrorCode::ApprovalStale,
+        ErrorCode::ContractsDiffer,
         ErrorCode::TooManyApprovals,
     ];
     codes.contains(&code)

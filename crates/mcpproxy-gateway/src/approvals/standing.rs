@@ -90,6 +90,9 @@ impl Approvals {
         if step_up.user() != user || step_up.purpose() != wanted.from.as_str() {
             return Ok(NotGranted::Refused("a standing approval needs a fresh code or passkey".to_owned()).into());
         }
+        if self.is_under_other_contract(&approval).await? {
+            return Ok(NotDecided::OtherContract.into());
+        }
         if let Err(why) = check(wanted, &approval) {
             return Ok(NotGranted::Refused(why).into());
         }

@@ -1,5 +1,5 @@
-//! Background task for approvals: notices decisions of other replicas, ends expired requests, and records what the
-//! operator did to accounts at the terminal.
+//! Background task for approvals: notices decisions of other replicas, ends expired requests, removes what has expired, and
+//! records what the operator did to accounts at the terminal.
 
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Delay until an expired request is recorded. It counts as expired at once.
 const EXPIRE_EVERY: Duration = Duration::from_secs(2);
 const FORGET_EVERY: Duration = Duration::from_secs(600);
+/// Limited tools may be called often, so their calls are removed more often than the rest.
+const FORGET_CALLS_EVERY: Duration = Duration::from_secs(60);
 /// Requests ended per round. The rest waits for the next.
 const EXPIRE_MAX: usize = 100;
 
@@ -23,6 +25,7 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut version = None;
     let (mut expired, mut forgot) = (Every::new(EXPIRE_EVERY), Every::new(FORGET_EVERY));
+    let mut forgot_calls = Every::new(FORGET_CALLS_EVERY);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
@@ -44,6 +47,11 @@ pub(crate) async fn keep_watch(approvals: Approvals, stopping: CancellationToken
             && let Err(error) = approvals.store().remove_expired(now_ms()).await
         {
             tracing::debug!(%error, "could not remove expired entries");
+        }
+        if forgot_calls.is_due()
+            && let Err(error) = approvals.store().remove_old_rate_calls().await
+        {
+            tracing::debug!(%error, "could not remove calls that no rate limit counts any more");
         }
     }
 }

@@ -50,7 +50,7 @@ use mcpproxy_core::{
 };
 use mcpproxy_store::{StoreError, StoredApproval};
 
-use super::{CallExtras, Incoming, Stopped};
+use super::{CallExtras, Incoming, Stopped, rate_limit};
 use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::approvals::StandingDecision;
 use crate::protocol::Era;
@@ -86,6 +86,9 @@ pub(super) async fn obtain(
     let Incoming { state, agent, passage, snapshot, .. } = incoming;
     let (prior, session_began_ms) = (PriorState::default(), agent.session_began_ms());
     let moment = Moment { clock: snapshot.clock(), limits: &state.limits, prior, session_began_ms };
+    if let Some(denial) = rate_limit::check(state, request.tool()).await? {
+        return Err(denial.into());
+    }
     // A decision about this very call counts more than a standing approval for calls like it.
     let by_standing = match has_own_decision(state, agent, &request, &extras).await? {
         true => StandingDecision::NotCovered(request),

@@ -15,7 +15,7 @@ use super::approval::not_usable;
 use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
 use super::claims::{self, FirstCall, KeyedCall};
 use super::cut_answer;
-use super::{Stopped, dry_run, failed};
+use super::{Stopped, dry_run, failed, rate_limit};
 use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::answer::{error_result, with_own_meta};
 use crate::crash::crash_point;
@@ -94,37 +94,46 @@ impl<'a> PermittedCall<'a> {
             }
             None => started,
         };
-        let open = match &self.bound {
-            Some(bound) if bound.approval.is_some() || bound.claim.is_some() => {
-                Box::pin(self.open_and_spend(state, started, bound, passage)).await?
-            }
-            Some(_) | None => state.ledger.open(started, self.wait).await?,
+        let bound = self.bound.as_deref().filter(|bound| bound.approval.is_some() || bound.claim.is_some());
+        let open = if bound.is_some() || self.tool.contract.rate_limit.is_some() {
+            Box::pin(self.open_and_spend(state, started, bound, passage)).await?
+        } else {
+            state.ledger.open(started, self.wait).await?
         };
         crash_point("after_open");
         Ok(open)
     }
 
-    /// Opens the record in one transaction with spending the approval and taking the idempotency key. If another call
-    /// holds the key, waits for its answer.
+    /// Opens the record in one transaction with spending the approval, taking the idempotency key and counting the call in
+    /// the rate limit. If another call holds the key, waits for its answer.
     async fn open_and_spend(
         &self,
         state: &SharedState,
         started: NewRecord,
-        bound: &Bound,
+        bound: Option<&Bound>,
         passage: &Passage<'_>,
     ) -> Result<OpenRecord, Stopped> {
+        let (approval, key) = bound.map_or((None, None), |bound| (bound.approval.as_ref(), bound.claim.as_ref()));
+        let limit = self.tool.contract.rate_limit.as_ref().map(|limit| limit.value);
         let mut released = None;
         for _ in 0..CLAIMS_MAX {
-            let approval = bound.approval.as_ref().map(spend);
-            let claim = bound.claim.as_ref().map(|claim| claims::claim_step(self.agent, &self.tool.name, claim));
-            let steps: Vec<Step> = approval.into_iter().chain(released.take()).chain(claim).collect();
-            if let Conditional::Written(open) = state.ledger.open_if(started.clone(), steps).await? {
-                return Ok(open);
+            let spent = approval.map(spend);
+            let claim = key.map(|claim| claims::claim_step(self.agent, &self.tool.name, claim));
+            let mut steps: Vec<Step> = spent.into_iter().chain(released.take()).chain(claim).collect();
+            // Counted last: a call that the other steps refuse uses up nothing of the limit.
+            let count_at = steps.len();
+            steps.extend(limit.map(|limit| rate_limit::count_step(&self.tool, limit)));
+            match (state.ledger.open_if(started.clone(), steps).await?, limit) {
+                (Conditional::Written(open), _) => return Ok(open),
+                (Conditional::Conflict { step }, Some(limit)) if step == count_at => {
+                    return Err(rate_limit::exceeded(state, &self.tool, limit).await?.into());
+                }
+                (Conditional::Conflict { .. }, _) => {}
             }
             // Without an idempotency key, only the approval can be what another call has spent.
-            let Some(claim) = &bound.claim else { break };
+            let Some((claim, bound)) = key.zip(bound) else { break };
             // With an approval, it is unknown which of the two another call holds.
-            let was_held = bound.approval.is_none();
+            let was_held = approval.is_none();
             let call = KeyedCall { tool: &self.tool, intent: &bound.intent, claim, was_held };
             match claims::first_call(state, self.agent, call, passage, self.server.settings.call_timeout).await? {
                 FirstCall::Answered(reply) => return Err(Stopped::Answered(reply)),
@@ -132,13 +141,13 @@ impl<'a> PermittedCall<'a> {
                 FirstCall::Released(step) => released = step,
             }
         }
-        match (&bound.approval, &bound.claim) {
+        match (approval, bound) {
             // Each of the calls that held the key failed, so there is no answer to share.
-            (None, Some(_)) => {
+            (None, Some(bound)) => {
                 let reply = claims::nothing_to_share(state, self.agent, &self.tool, &bound.intent).await;
                 Err(Stopped::Answered(reply))
             }
-            (approval, _) => Err(lost(state, approval.as_ref()).await?.into()),
+            (approval, _) => Err(lost(state, approval).await?.into()),
         }
     }
 

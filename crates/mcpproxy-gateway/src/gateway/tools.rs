@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mcpproxy_core::decision::{Explanation, PriorState, explain};
 use mcpproxy_core::json;
 use mcpproxy_core::{
-    Agent, Moment, Quarantined, Scope, ScoreExplanation, ServerName, Tool, ToolName, Untrusted, Variant,
+    Agent, Limits, Moment, Quarantined, Scope, ScoreExplanation, ServerName, Tool, ToolName, Untrusted, Variant,
 };
 use mcpproxy_store::StoreError;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Gateway;
 use super::contracts::{PolicyResult, policy_results};
 use crate::message::member;
+use crate::snapshot::Snapshot;
 use crate::views::{brief_hit, described, note_for_operator};
 
 impl Gateway {
@@ -87,9 +88,19 @@ impl Gateway {
             return Err(ExplainError::NotConnected(server.unavailable().to_string()));
         }
         let (prior, session_began_ms) = (PriorState::default(), None);
-        let moment = Moment { clock: snapshot.clock(), limits: &self.state.limits, prior, session_began_ms };
+        let limits = Limits::counted_by_store(self.rate_wait_ms(&snapshot, name.as_ref()).await?);
+        let moment = Moment { clock: snapshot.clock(), limits: &limits, prior, session_began_ms };
         let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
         Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
+    }
+
+    /// Returns how long a call of this tool would wait for its rate limit, if the limit is used up.
+    async fn rate_wait_ms(&self, snapshot: &Snapshot, name: Option<&ToolName>) -> Result<Option<u64>, StoreError> {
+        let tool = name.and_then(|name| snapshot.catalog.resolve(name));
+        match tool.and_then(|tool| Some((tool, tool.contract.rate_limit.as_ref()?))) {
+            Some((tool, limit)) => self.state.store.rate_wait_ms(&tool.name, limit.value).await,
+            None => Ok(None),
+        }
     }
 
     /// Describes one tool in full. Includes forbidden tools, because this is for operators.

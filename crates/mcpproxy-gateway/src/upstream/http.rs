@@ -17,6 +17,8 @@
 //! The operator's headers (`headers` in the settings) are marked as sensitive and go only to the configured URL.
 //! Redirects are not followed, because they could carry credentials to another host.
 
+mod standing;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -49,8 +51,6 @@ const EVENT_STREAM: &str = "text/event-stream";
 const RESUMES_MAX: usize = 5;
 const RESUME_WAIT: Duration = Duration::from_millis(1000);
 const RESUME_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Shortest pause before the standing stream is opened again.
-const RESUME_WAIT_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) struct HttpLink {
     client: Arc<Client>,
@@ -336,42 +336,6 @@ impl HttpLink {
         let response = self.authorized(Method::GET, map, Bytes::new()).await?;
         let is_stream = response.status.is_success() && response.content_type() == Some(EVENT_STREAM);
         if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
-    }
-
-    /// Follows the server's standing stream until it ends for good, or the link does. Many servers have none.
-    pub(crate) async fn stand(self: Arc<Self>) {
-        tokio::select! {
-            () = self.follow_standing() => {}
-            () = self.ended.cancelled() => {}
-        }
-    }
-
-    async fn follow_standing(self: &Arc<Self>) {
-        let mut last_event: Option<String> = None;
-        while let Ok(stream) = self.listen(last_event.as_deref()).await {
-            let mut events = EventReader::new(stream.boxed(), self.limit);
-            let mut wait = RESUME_WAIT;
-            loop {
-                let event = match events.next().await {
-                    Ok(Some(event)) => event,
-                    Err(EventError::TooLarge(limit)) => {
-                        self.disconnect(Excess::Endless(limit));
-                        return;
-                    }
-                    Ok(None) | Err(_) => break,
-                };
-                if let Some(retry) = event.retry_ms {
-                    wait = Duration::from_millis(retry).min(RESUME_WAIT_MAX);
-                }
-                last_event = event.id.or(last_event);
-                let (reader, user) = (self.open_calls.sole_reader(), self.open_calls.sole_user());
-                if self.said(0, &event.data, reader.as_ref(), user.as_ref()).await.is_err() {
-                    return;
-                }
-            }
-            // Otherwise a server that sets `retry: 0` and closes each stream would keep a core busy.
-            tokio::time::sleep(wait.max(RESUME_WAIT_MIN)).await;
-        }
     }
 
     /// Ends the session at the server.

@@ -1,9 +1,11 @@
 //! A server as the rest of the gateway sees it: its state, its offers, and its slots for concurrent calls.
 
+mod reach;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures::FutureExt as _;
@@ -14,7 +16,6 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::{Admission, Origin};
-use super::connect::reach_legacy;
 use super::connection::{Connection, Link};
 use super::error::UpstreamError;
 use super::log::ServerLog;
@@ -25,11 +26,6 @@ use crate::oauth::{SignInNeed, SignInRequired, Tokens};
 use crate::pace::Pace;
 use crate::protocol::Era;
 use crate::status::{ServerStatus, StateName};
-
-/// Shortest time between two attempts to connect that calls ask for.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Longest wait of a call for a server that is being connected again.
-const RETRY_WAIT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Server {
     pub(crate) settings: ServerSettings,
@@ -253,97 +249,6 @@ impl Server {
         (!scopes.is_empty()).then(|| tokens.required(SignInNeed::MoreScopes(scopes)))
     }
 
-    /// Returns the connection that suits an agent of this era.
-    pub(super) async fn connection(&self, era: Era) -> Result<Arc<Connection>, UpstreamError> {
-        let connection = match self.live_connection() {
-            Some(connection) => connection,
-            None => Box::pin(self.connect_again()).await.ok_or_else(|| self.unavailable())?,
-        };
-        let may_have_twin =
-            era == Era::Legacy && connection.era == Era::Modern && matches!(connection.link, Link::Http(_));
-        if !may_have_twin {
-            return Ok(connection);
-        }
-        Ok(Box::pin(self.twin_or(connection)).await)
-    }
-
-    /// Returns the connection, unless it has ended.
-    fn live_connection(&self) -> Option<Arc<Connection>> {
-        self.connection.load_full().filter(|connection| !connection.ended().is_cancelled())
-    }
-
-    /// Asks the supervisor to connect now instead of after its backoff, and waits for the result. Without an attempt in
-    /// the last second this is the next one. Otherwise the call fails at once, so that calls cannot start processes
-    /// faster than that.
-    async fn connect_again(&self) -> Option<Arc<Connection>> {
-        let mut attempts = self.attempts.subscribe();
-        let ended = async {
-            loop {
-                if self.live_connection().is_some() || !self.is_worth_waiting() || attempts.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        tokio::select! {
-            _late = tokio::time::timeout(RETRY_WAIT, ended) => {}
-            // The supervisor connects no more, and a stopping gateway waits for this call.
-            () = self.stop.cancelled() => {}
-        }
-        self.live_connection()
-    }
-
-    /// Returns true if an attempt to connect runs, or begins now because of this call.
-    fn is_worth_waiting(&self) -> bool {
-        // Locked to the end, so that an attempt that begins meanwhile is not taken for one that has failed.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.name {
-            StateName::Disabled | StateName::Misconfigured | StateName::NeedsSignIn => false,
-            StateName::Waiting if self.may_retry(Instant::now()) => {
-                self.wanted.notify_one();
-                true
-            }
-            StateName::Waiting => false,
-            // The first attempt has a wait of its own, in `SharedState::snapshot_for`.
-            StateName::Connecting | StateName::Ready => self.was_tried(),
-        }
-    }
-
-    fn may_retry(&self, now: Instant) -> bool {
-        let attempted_at = *self.attempted_at.lock().unwrap_or_else(PoisonError::into_inner);
-        attempted_at.is_none_or(|at| now.saturating_duration_since(at) >= RETRY_PAUSE)
-    }
-
-    /// Returns the connection for agents with a session to a server that speaks both eras, and opens it if there is
-    /// none.
-    async fn twin_or(&self, connection: Arc<Connection>) -> Arc<Connection> {
-        let mut twin = self.twin.lock().await;
-        if let Twin::Open(open) = &*twin
-            && open.ended().is_cancelled()
-        {
-            *twin = Twin::Unopened;
-        }
-        if let Twin::Unopened = &*twin {
-            *twin = match tokio::time::timeout(
-                self.settings.connect_timeout,
-                reach_legacy(&self.settings, self.tokens.as_ref()),
-            )
-            .await
-            {
-                Ok(Ok(open)) => {
-                    if let Link::Http(link) = &open.link {
-                        tokio::spawn(Arc::clone(link).stand());
-                    }
-                    Twin::Open(Arc::new(open))
-                }
-                Ok(Err(_)) | Err(_) => Twin::Absent,
-            };
-        }
-        match &*twin {
-            Twin::Open(open) => Arc::clone(open),
-            Twin::Unopened | Twin::Absent => connection,
-        }
-    }
-
     /// Returns why the server cannot be started, if its settings have mistakes.
     pub(crate) fn misconfigured(&self) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -397,17 +302,6 @@ impl Server {
         self.slots.emptied().await;
     }
 
-    /// Waits until there is a connection other than one that has ended.
-    pub(super) async fn reconnected(&self) {
-        loop {
-            let connected = self.connected.notified();
-            if self.connection.load().as_ref().is_some_and(|connection| !connection.ended().is_cancelled()) {
-                return;
-            }
-            connected.await;
-        }
-    }
-
     pub(super) async fn set_failed(&self, error: &UpstreamError, reason: String, hint: Option<String>) {
         self.connection.store(None);
         let sign_in = if let UpstreamError::SignIn(required) = error { Some(required.clone()) } else { None };
@@ -424,15 +318,6 @@ impl Server {
     /// Marks the first attempt as finished.
     pub(crate) fn set_tried(&self) {
         self.was_tried.store(true, Ordering::Release);
-    }
-
-    pub(super) async fn close_twin(&self) {
-        let twin = std::mem::replace(&mut *self.twin.lock().await, Twin::Unopened);
-        if let Twin::Open(open) = twin
-            && let Link::Http(link) = &open.link
-        {
-            link.close().await;
-        }
     }
 
     fn set_state(&self, state: State) {

@@ -285,6 +285,7 @@ mod tests {
     use super::*;
     use crate::Location;
     use crate::approvals::claim::EXPIRED;
+    use crate::approvals::rate::count_sql;
     use crate::approvals::step::STATEMENTS;
     use crate::sql::Database;
 
@@ -326,7 +327,8 @@ mod tests {
         let database = database(&folder).await;
         // These tables are small: recent invitations and sign-ins.
         let small = ["SCAN invitations", "SCAN challenges", "SCAN sessions", "SCAN approvals_version"];
-        for sql in STATEMENTS.into_iter().chain(EXPIRED.map(|(sql, _)| sql)) {
+        let count = count_sql(Dialect::Sqlite);
+        for sql in STATEMENTS.into_iter().chain(EXPIRED.map(|(sql, _)| sql)).chain([count.as_str()]) {
             for step in plan(&database, sql, Vec::new()).await {
                 let is_scan =
                     step.starts_with("SCAN") && !step.contains("CONSTANT") && !step.contains("USING COVERING");

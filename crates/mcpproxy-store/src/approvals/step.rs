@@ -1,4 +1,4 @@
-//! Steps: changes to approvals, standing approvals, claims and dry runs that happen together with a record.
+//! Steps: changes to approvals, standing approvals, claims, dry runs and rate limits that happen together with a record.
 //!
 //! An approval must be used once, an idempotency key must run one call, and a standing approval must not exceed its
 //! uses. These conditions must hold with many calls at once, several gateways on one database, and a crash at any
@@ -31,11 +31,13 @@
 
 use std::collections::BTreeMap;
 
-use mcpproxy_core::{ApprovalId, Assurance, RiskLevel};
+use mcpproxy_core::contract::RateLimit;
+use mcpproxy_core::{ApprovalId, Assurance, RiskLevel, ToolName};
 use ulid::Ulid;
 
 use super::approval::NewApproval;
 use super::claim::{NewClaim, NewDryRun};
+use super::rate;
 use super::standing::NewStandingApproval;
 use crate::record::id::RecordId;
 use crate::sql::{Connection, Dialect, Statement, Value};
@@ -136,6 +138,8 @@ pub enum Step {
     DropClaim { agent: String, tool: String, key: String, record: Option<RecordId> },
     /// Replaces an earlier dry run of the same call.
     SaveDryRun(Box<NewDryRun>),
+    /// Counts a call in the rate limit of its tool. Conflicts if the limit is used up.
+    CountCall { tool: ToolName, limit: RateLimit },
 }
 
 /// The outcome of a write with conditional steps.
@@ -206,6 +210,7 @@ impl Step {
             | Self::RevokeStandingApproval { .. }
             | Self::UseStandingApproval { .. }
             | Self::Claim(_)
+            | Self::CountCall { .. }
             | Self::DropClaim { .. } => 0,
         }
     }
@@ -222,7 +227,11 @@ impl Step {
             | Self::CreateStandingApproval(_)
             | Self::RevokeStandingApproval { .. }
             | Self::UseStandingApproval { .. } => true,
-            Self::Claim(_) | Self::FinishClaim { .. } | Self::DropClaim { .. } | Self::SaveDryRun(_) => false,
+            Self::Claim(_)
+            | Self::FinishClaim { .. }
+            | Self::DropClaim { .. }
+            | Self::SaveDryRun(_)
+            | Self::CountCall { .. } => false,
         }
     }
 }
@@ -261,7 +270,7 @@ pub(crate) async fn take<'s>(
             Steps::None => continue,
             Steps::Always(steps) => {
                 for step in steps {
-                    connection.execute(statement(step, record)).await?;
+                    connection.execute(statement(step, record, connection.dialect())).await?;
                 }
             }
             Steps::IfAll(steps) => {
@@ -299,7 +308,7 @@ async fn first_conflict(
     }
     let mut conflict = None;
     for (index, step) in steps.iter().enumerate() {
-        if connection.execute(statement(step, record)).await? == 0 {
+        if connection.execute(statement(step, record, connection.dialect())).await? == 0 {
             conflict = Some(index);
             break;
         }
@@ -314,7 +323,7 @@ async fn first_conflict(
 }
 
 /// `record` is the record that is written with the step.
-fn statement(step: &Step, record: RecordId) -> Statement {
+fn statement(step: &Step, record: RecordId, dialect: Dialect) -> Statement {
     let of = |sql, id: &ApprovalId, now_ms: i64, more: Vec<Value>| {
         let values = [Value::text(id.as_str()), Value::int(now_ms)];
         Statement::new(sql, values.into_iter().chain(more).collect())
@@ -350,6 +359,7 @@ fn statement(step: &Step, record: RecordId) -> Statement {
             Statement::new(DROP_CLAIM, vec![Value::text(agent), Value::text(tool), Value::text(key), Value::int(of)])
         }
         Step::SaveDryRun(new) => save_dry_run(new),
+        Step::CountCall { tool, limit } => rate::count(tool, *limit, dialect),
     }
 }
 

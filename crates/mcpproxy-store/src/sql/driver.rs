@@ -212,6 +212,14 @@ impl Dialect {
             Self::Postgres => "BEGIN",
         }
     }
+
+    /// The clock of the database in milliseconds, as SQL. It stands still during a statement.
+    pub(crate) fn now_ms(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('now', 'subsec') * 1000 AS BIGINT)",
+            Self::Postgres => "CAST(extract(epoch FROM statement_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
 }
 
 impl Pool {

@@ -289,6 +289,7 @@ pub(super) fn not_decided(reason: NotDecided) -> Problem {
             Problem::APPROVAL_OVER.message(format!("this approval request is already {}", state.as_str()))
         }
         NotDecided::StepUpRequired => Problem::STEP_UP_REQUIRED.factors(Vec::new()),
+        NotDecided::OtherContract => Problem::CONTRACTS_DIFFER,
     }
 }
 

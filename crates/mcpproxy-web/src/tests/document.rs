@@ -137,6 +137,7 @@ async fn answers_have_the_members_the_document_says() {
     check("health", "/healthz", ok, &[]).await;
     check("ready", "/readyz", ok, &[]).await;
     check("status", "/api/v1/status", ok, &key).await;
+    check("cluster", "/api/v1/cluster", ok, &key).await;
     check("servers", "/api/v1/servers", ok, &key).await;
     check("tools", "/api/v1/tools", ok, &key).await;
     check("search_tools", "/api/v1/tools/search?q=x", ok, &key).await;

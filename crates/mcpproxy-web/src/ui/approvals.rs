@@ -213,6 +213,13 @@ async fn finish(
         DecisionResult::NotDecided(NotDecided::StepUpRequired) => {
             refused(app, id, posted, FactorError::Missing.message()).await
         }
+        DecisionResult::NotDecided(NotDecided::OtherContract) => {
+            let error = "Not decided: this gateway has another contract for the tool than the gateway that made the request. \
+                         The request stays pending. Deploy the same contracts to all gateways, or decide at another gateway. \
+                         The settings page shows which gateways differ.";
+            let typed = Typed { error: Some(error.to_owned()), ..Typed::default() };
+            confirm(app, &posted.signed, id, StatusCode::CONFLICT, typed).await
+        }
         DecisionResult::NotDecided(NotDecided::Over(_)) => {
             let error = "Your decision came too late: the request was already decided or has expired.".to_owned();
             let typed = Typed { error: Some(error), ..Typed::default() };

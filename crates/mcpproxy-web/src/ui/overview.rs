@@ -81,11 +81,13 @@ async fn attention(app: &AppState, servers: &[ServerStatus], now_ms: i64) -> Res
     let held = gateway.held();
     let last = gateway.last_verification().await?;
     let chains = app.web.store.chains().await?;
+    let cluster = gateway.cluster().await?;
     Ok(Attention::all(&Facts {
         log: app.web.ledger.health(),
         reload_error: gateway.reload_error(),
         held: held.as_deref(),
         warnings: gateway.settings_warnings(),
+        drift: &cluster.drift,
         servers,
         last_lines,
         last_verification: last.as_ref(),

@@ -18,6 +18,7 @@ use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::problem::Problem;
 use crate::ui::pages::settings::effective::groups;
+use crate::ui::pages::settings::gateways::Gateways;
 use crate::ui::pages::settings::log::{Storage, VerifyView};
 use crate::ui::pages::settings::reloads::Reloads;
 use crate::ui::pages::settings::{HeldView, Settings, SettingsParts, UserRow};
@@ -134,6 +135,7 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
             (&chains.0, &chains.1),
             now_ms,
         ),
+        gateways: Gateways::new(&gateway.cluster().await?, now_ms),
         groups: groups(&settings.effective(), &file, &app.web.facts.address),
         users: accounts.iter().map(|account| UserRow::new(account, signed.name(), now_ms)).collect(),
     })

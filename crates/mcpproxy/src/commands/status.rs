@@ -151,6 +151,9 @@ fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
             row("Approvals", &approval_words(status));
             row("Reviews", &review_words(status));
             row("Log", &log_words(status));
+            if let Some(words) = cluster_words(status) {
+                row("Gateways", &words);
+            }
             let page = status.get("ui_url").and_then(Value::as_str).unwrap_or("-");
             row("Console", &line(page));
         }
@@ -248,6 +251,16 @@ fn review_words(status: &Value) -> String {
     }
 }
 
+/// Counts the gateways that share the database. A gateway with a database of its own has no such row.
+fn cluster_words(status: &Value) -> Option<String> {
+    let cluster = status.get("cluster").filter(|cluster| cluster.get("shared") == Some(&Value::Bool(true)))?;
+    let count = |name: &str| cluster.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let lost = if count("lost") > 0 { format!(", {} lost", count("lost")) } else { String::new() };
+    let differ = cluster.get("drift").and_then(Value::as_array).is_some_and(|drift| !drift.is_empty());
+    let differ = if differ { ", not all the same" } else { "" };
+    Some(format!("{} running{lost}{differ}", count("running")))
+}
+
 fn log_words(status: &Value) -> String {
     match status.pointer("/log/reason").and_then(Value::as_str) {
         None => "✓ writable".to_owned(),
@@ -268,6 +281,18 @@ mod tests {
         check(3, 3, "3 waiting");
         check(0, 2, "none waiting, 2 rejected");
         check(3, 4, "3 waiting, 1 rejected");
+    }
+
+    #[test]
+    fn gateways() {
+        let check = |cluster: Value, expected: Option<&str>| {
+            assert_eq!(cluster_words(&serde_json::json!({"cluster": cluster})).as_deref(), expected);
+        };
+        check(Value::Null, None);
+        check(serde_json::json!({"shared": false, "running": 1, "lost": 0, "drift": []}), None);
+        check(serde_json::json!({"shared": true, "running": 3, "lost": 0, "drift": []}), Some("3 running"));
+        let both = Some("2 running, 1 lost, not all the same");
+        check(serde_json::json!({"shared": true, "running": 2, "lost": 1, "drift": [{}]}), both);
     }
 
     #[test]

@@ -60,6 +60,7 @@ fn may_change_matches(event: &GatewayEvent) -> bool {
         GatewayEvent::Reloaded(summary) => summary.contracts,
         GatewayEvent::Refused(_)
         | GatewayEvent::Held(_)
+        | GatewayEvent::Drift(_)
         | GatewayEvent::Quarantined { .. }
         | GatewayEvent::Down { .. }
         | GatewayEvent::Misconfigured { .. } => false,
@@ -101,6 +102,13 @@ fn words(event: &GatewayEvent) -> String {
             "! Not applied, because it weakens contracts, policies or settings: {} Run `mcpproxy config apply` to confirm it.",
             sentence(&line(changes))
         ),
+        GatewayEvent::Drift(lines) if lines.is_empty() => {
+            "✓ All gateways run the same version with the same settings, contracts and policies.".to_owned()
+        }
+        GatewayEvent::Drift(lines) => {
+            let lines: Vec<String> = lines.iter().map(|text| line(text)).collect();
+            format!("! {} Run `mcpproxy status` to see what to do.", lines.join(" "))
+        }
         GatewayEvent::Quarantined { server, count, is_first, summary } => {
             let new = if *is_first { " is new" } else { "" };
             let wait = counted_as(*count, "definition waits", "definitions wait");
@@ -186,7 +194,7 @@ impl Throttle {
                 }
                 return ServerLine::Free;
             }
-            GatewayEvent::Refused(_) | GatewayEvent::Held(_) => return ServerLine::Free,
+            GatewayEvent::Refused(_) | GatewayEvent::Held(_) | GatewayEvent::Drift(_) => return ServerLine::Free,
             // It says nothing about the connection.
             GatewayEvent::Quarantined { server, .. } => return self.count(server, now),
             GatewayEvent::Up { server, .. } => (server, None),
@@ -278,6 +286,13 @@ mod tests {
             "! Not applied, because it weakens contracts, policies or settings: fx:a: riskLevel high → low. Run `mcpproxy config \
              apply` to confirm it."
         );
+        let drift =
+            words(&GatewayEvent::Drift(vec!["Gateways have different contracts: a has 1; b has 2.".to_owned()]));
+        assert_eq!(
+            drift,
+            "! Gateways have different contracts: a has 1; b has 2. Run `mcpproxy status` to see what to do."
+        );
+        assert!(words(&GatewayEvent::Drift(Vec::new())).starts_with("✓ All gateways run the same version"));
         let quarantined = |count: usize, is_first: bool| {
             let summary = "tool a\u{1b} (changed: description)".to_owned();
             words(&GatewayEvent::Quarantined { server: name("fx"), count, is_first, summary })

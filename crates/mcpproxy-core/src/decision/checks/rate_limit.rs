@@ -12,8 +12,8 @@ pub(super) fn has_room(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
     wait_ms.map_or(Ok(()), |wait_ms| Err(exceeded(tool, limit.value, wait_ms)))
 }
 
-/// Counts the call in the rate limit. This is the last step before a permit: calls that ran in parallel may have taken the
-/// room that `has_room` found.
+/// Counts the call in the rate limit, unless the store counts it with the call's record. This is the last step before a
+/// permit: calls that ran in parallel may have taken the room that `has_room` found.
 pub(in crate::decision) fn take_rate_slot(tool: &Tool, moment: Moment<'_>) -> Result<(), Denial> {
     let Some(limit) = &tool.contract.rate_limit else { return Ok(()) };
     let taken = moment.limits.take(&tool.name, limit.value, moment.clock.now_ms);

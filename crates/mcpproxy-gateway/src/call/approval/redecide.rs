@@ -13,13 +13,17 @@ use crate::offload::offload;
 use crate::state::SharedState;
 
 impl ApprovalFlow<'_> {
-    /// Decides again, and cancels the approval if it can never permit the call.
+    /// Decides again, and cancels the approval if it can never permit the call. An approval that was requested under the
+    /// contract of another gateway stays open.
     pub(super) async fn decide_again(&self, approval: &StoredApproval) -> Result<Approved, Stopped> {
         crash_point("approved");
         let decided = self.redecide(approval).await;
         if let Err(Stopped::Denied(denial)) = &decided
             && is_permanent(denial)
         {
+            if self.state.approvals.is_under_other_contract(approval).await? {
+                return Err(Denial::ContractsDiffer { tool: approval.tool.clone() }.into());
+            }
             self.state.approvals.cancel(approval, &denial.message()).await?;
         }
         decided

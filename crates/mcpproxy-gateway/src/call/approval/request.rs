@@ -40,6 +40,9 @@ impl ApprovalFlow<'_> {
         }
         let is_over = !matches!(found.state, ApprovalState::Pending | ApprovalState::Approved);
         if !is_over && found.binding != binding.digest() {
+            if self.state.approvals.is_under_other_contract(&found).await? {
+                return Err(Denial::ContractsDiffer { tool: tool.name.clone() }.into());
+            }
             self.state.approvals.cancel(&found, "the tool or its contract changed").await?;
             return Err(Denial::ApprovalStale.into());
         }

@@ -1,6 +1,7 @@
 //! The content of the page `/ui/settings`.
 
 pub(crate) mod effective;
+pub(crate) mod gateways;
 pub(crate) mod log;
 pub(crate) mod reloads;
 
@@ -14,6 +15,7 @@ use super::labels::Time;
 use crate::auth::factor::Factors;
 use crate::visible::Visible;
 use effective::SettingGroup;
+use gateways::Gateways;
 use log::{Storage, VerifyView};
 use reloads::Reloads;
 
@@ -35,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) verify_key: String,
     pub(crate) storage: Storage,
     pub(crate) storage_key: String,
+    pub(crate) gateways: Gateways,
     pub(crate) groups: Vec<SettingGroup>,
     pub(crate) users: Vec<UserRow>,
 }
@@ -46,13 +49,14 @@ pub(crate) struct SettingsParts {
     pub(crate) reloads: Reloads,
     pub(crate) verify: VerifyView,
     pub(crate) storage: Storage,
+    pub(crate) gateways: Gateways,
     pub(crate) groups: Vec<SettingGroup>,
     pub(crate) users: Vec<UserRow>,
 }
 
 impl Settings {
     pub(crate) fn new(frame: Frame, parts: SettingsParts, error: Option<String>, done: Option<&'static str>) -> Self {
-        let SettingsParts { held, factors, reloads, verify, storage, groups, users } = parts;
+        let SettingsParts { held, factors, reloads, verify, storage, gateways, groups, users } = parts;
         Self {
             frame,
             error,
@@ -66,6 +70,7 @@ impl Settings {
             reloads,
             verify,
             storage,
+            gateways,
             groups,
             users,
         }

@@ -113,6 +113,7 @@ fn exit(code: ErrorCode, error: &GatewayError<'_>) -> Exit {
         | Code::ApprovalNotFound
         | Code::ApprovalArgsMismatch
         | Code::ApprovalStale
+        | Code::ContractsDiffer
         | Code::TooManyApprovals
         | Code::AuditUnavailable
         | Code::AgentLimit
@@ -169,6 +170,9 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
         Code::ApprovalAlreadyUsed => "The approval was already used. An approval allows one call.".to_owned(),
         Code::ApprovalNotFound => format!("There is no approval `{}`.", approval_id(invocation)),
         Code::ApprovalArgsMismatch => format!("The approval `{}` is for a different call.", approval_id(invocation)),
+        Code::ContractsDiffer => {
+            format!("The gateways have different contracts for `{tool}`. The approval remains open.")
+        }
         Code::ApprovalStale => "The tool, its contract or your permissions changed after the approval.".to_owned(),
         Code::TooManyApprovals => "Too many calls already wait for an approval.".to_owned(),
         Code::AuditUnavailable => {
@@ -221,6 +225,7 @@ fn next_command(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocati
             Some(id) => Some(invocation.after_approval(&id)),
             None => run("see why", &format!("contract show {tool}")),
         },
+        Code::ContractsDiffer => run("see which gateways differ", "status"),
         Code::RateLimitExceeded => run("see the limit", &format!("contract show {tool}")),
         Code::OutputMismatch => run("see what the contract promises", &format!("contract show {tool}")),
         Code::DryRunRequired => Some(invocation.as_dry_run()),

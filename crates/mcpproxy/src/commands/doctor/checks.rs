@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::approvals::{approvals, elicitation, users};
 use self::clients::{clients, installed, local_token, tokens};
 use self::files::{file_modes, held, refused, settings};
-use self::gateway::{chain, gateway, log, port, storage};
+use self::gateway::{chain, drift, gateway, log, port, storage};
 use self::servers::{down, hidden_tools, misconfigured, sign_ins, to_review, unasked};
 use super::facts::{Facts, GatewayFacts, StorageFacts, StorageState};
 use crate::terminal::output::line;
@@ -87,6 +87,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "port_in_use", title: "Port", run: port, is_in_status: true },
     Check { code: "storage_unreachable", title: "Database", run: storage, is_in_status: true },
     Check { code: "log_unavailable", title: "Activity log", run: log, is_in_status: true },
+    Check { code: "gateways_differ", title: "Gateways of this database", run: drift, is_in_status: true },
     Check { code: "chain_damaged", title: "Chain of the activity log", run: chain, is_in_status: false },
     Check { code: "server_misconfigured", title: "Settings of servers", run: misconfigured, is_in_status: true },
     Check { code: "server_needs_sign_in", title: "Sign-ins at servers", run: sign_ins, is_in_status: true },

@@ -1,7 +1,7 @@
 //! "Needs attention": each entry says what is wrong and how to fix it, with a link or a command.
 
 use mcpproxy_core::Untrusted;
-use mcpproxy_gateway::{HeldChanges, ServerStatus, StateName};
+use mcpproxy_gateway::{Drift, HeldChanges, ServerStatus, StateName};
 use mcpproxy_store::{Health, Record, Status};
 
 use crate::ui::pages::amount::{counted, items, one_line};
@@ -38,6 +38,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) reload_error: Option<String>,
     pub(crate) held: Option<&'a HeldChanges>,
     pub(crate) warnings: Vec<String>,
+    /// Differences between the gateways that share the database.
+    pub(crate) drift: &'a [Drift],
     pub(crate) servers: &'a [ServerStatus],
     /// The last line of the log of each server that is down, by its position in `servers`.
     pub(crate) last_lines: Vec<(usize, Untrusted)>,
@@ -53,6 +55,7 @@ impl Attention {
         all.extend(of_log(&facts.log));
         all.extend(facts.reload_error.as_deref().map(of_reload_error));
         all.extend(facts.held.map(of_held));
+        all.extend(facts.drift.iter().map(of_drift));
         all.extend(of_servers(facts));
         all.extend(facts.servers.iter().filter(|server| server.to_review > 0).take(SERVERS_MAX).map(of_review));
         all.extend(of_verification(facts));
@@ -108,6 +111,15 @@ fn of_held(held: &HeldChanges) -> Attention {
         count => format!("{} that weaken your rules wait for you", counted(items(count), "change")),
     };
     Attention::new("warn", &title).quotes(&held.summary()).fixed_at("/ui/settings#held", "Review and apply")
+}
+
+fn of_drift(drift: &Drift) -> Attention {
+    let message = drift.message();
+    let (title, members) = message.split_once(": ").unwrap_or((&message, ""));
+    Attention::new("bad", title)
+        .quotes(members)
+        .says(drift.next())
+        .fixed_at("/ui/settings#gateways", "See the gateways")
 }
 
 fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {

@@ -20,6 +20,7 @@ fn facts(servers: &[ServerStatus]) -> Facts<'_> {
         reload_error: None,
         held: None,
         warnings: Vec::new(),
+        drift: &[],
         servers,
         last_lines: Vec::new(),
         last_verification: None,

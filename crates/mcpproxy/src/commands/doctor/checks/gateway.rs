@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Finding, NEEDS_SETTINGS, Outcome, found, ok, skipped, with_gateway, with_storage};
+use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, ok, or_ok, skipped, with_gateway, with_storage};
 use crate::commands::doctor::facts::{ChainState, Facts, PortState, StorageState};
 use crate::terminal::output::{counted, line};
 
@@ -58,6 +58,20 @@ pub(super) fn log(facts: &Facts) -> Vec<Finding> {
             let message = format!("Records cannot be written, so no call is sent: {}", line(reason));
             vec![found(Outcome::Error, message, "free space on the disk, or start the database")]
         }
+    })
+}
+
+pub(super) fn drift(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| {
+        let Some(cluster) = gateway.status.get("cluster").filter(|cluster| cluster.is_object()) else {
+            return skipped("needs the database");
+        };
+        let drift = cluster.get("drift").and_then(Value::as_array).into_iter().flatten();
+        let finding = |one: &Value| {
+            let text = |name: &str| one.get(name).and_then(Value::as_str).map(line).unwrap_or_default();
+            about(&text("part"), found(Outcome::Warning, text("message"), text("next")))
+        };
+        or_ok(drift.map(finding).collect(), "no other gateway differs")
     })
 }
 

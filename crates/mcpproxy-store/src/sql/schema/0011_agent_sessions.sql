@@ -41,4 +41,4 @@ CREATE TABLE replica_messages (
     expires_ms INTEGER NOT NULL
 ) STRICT;
 
-UPDATE schema_version SET version = 10;
+UPDATE schema_version SET version = 11;
