@@ -84,7 +84,7 @@ def stream(wire: Wire, gateway: Gateway) -> Iterator[queue.Queue[dict[str, Any]]
     """Opens the session's stream for notifications at this gateway."""
     heard: queue.Queue[dict[str, Any]] = queue.Queue()
     opened = threading.Event()
-    with httpx.Client(headers={**wire.http.headers, "Accept": "text/event-stream"}, timeout=60) as http:
+    with httpx.Client(headers={**wire.http.headers, "accept": "text/event-stream"}, timeout=60) as http:
 
         def listen() -> None:
             try:
