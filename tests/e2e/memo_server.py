@@ -1,18 +1,15 @@
 """A stdio server with one resource that can be subscribed to.
 
-`touch` announces a change of the resource, if this process got a subscription. `say_later` answers, and sends a log message
-afterwards.
+`touch` announces a change of the resource, if this process got a subscription.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 from typing import Any
 
 URI = "memo://one"
-LATER_SECONDS = 0.3
 
 
 def tool(name: str) -> dict[str, Any]:
@@ -38,27 +35,20 @@ def main() -> None:
                 version = params["protocolVersion"]
                 answer(message, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": server})
             case "tools/list":
-                answer(message, {"tools": [tool("touch"), tool("say_later")]})
+                answer(message, {"tools": [tool("touch")]})
             case "resources/list":
                 answer(message, {"resources": [{"uri": URI, "name": "one"}]})
             case "resources/subscribe":
                 subscribed.add(params["uri"])
                 answer(message, {})
             case "tools/call":
-                if params["name"] == "touch":
-                    for uri in subscribed:
-                        send({"method": "notifications/resources/updated", "params": {"uri": uri}})
-                else:
-                    threading.Timer(LATER_SECONDS, say).start()
+                for uri in subscribed:
+                    send({"method": "notifications/resources/updated", "params": {"uri": uri}})
                 answer(message, {"content": [{"type": "text", "text": "done"}]})
             case "ping" | "logging/setLevel":
                 answer(message, {})
             case _:
                 send({"id": message["id"], "error": {"code": -32601, "message": "method not found"}})
-
-
-def say() -> None:
-    send({"method": "notifications/message", "params": {"level": "error", "data": "said later"}})
 
 
 def answer(message: dict[str, Any], result: dict[str, Any]) -> None:

@@ -153,8 +153,10 @@ fn with_home(hint: &str, home: &Home) -> String {
     for rest in parts {
         let word = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap_or_default();
         match commands.find_subcommand(word) {
-            // After a slash, it is the end of a path, such as the data folder in a complete command.
-            Some(_) if !text.ends_with('/') => text.push_str(&home.command("mcpproxy", rest)),
+            // Within a word, it is the end of a path, such as the data folder in a complete command.
+            Some(_) if text.ends_with(|c: char| c.is_whitespace() || "`'\"(".contains(c)) || text.is_empty() => {
+                text.push_str(&home.command("mcpproxy", rest))
+            }
             Some(_) | None => text.extend(["mcpproxy ", rest]),
         }
     }
@@ -211,9 +213,11 @@ mod tests {
         {
             check(same, same);
         }
-        let service = Home::resolve(Some("/var/lib/mcpproxy".into())).unwrap();
-        let complete = service.command("mcpproxy", "serve");
-        assert_eq!(with_home(&complete, &service), complete);
+        for folder in ["/var/lib/mcpproxy", "/tmp/.mcpproxy", "/tmp/my-mcpproxy"] {
+            let given = Home::resolve(Some(folder.into())).unwrap();
+            let complete = given.command("mcpproxy", "serve");
+            assert_eq!(with_home(&complete, &given), complete);
+        }
         let given =
             |hint: &str, args: &str| with_given_home(hint, &args.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(given("use `mcpproxy serve`", "--home /d start"), "use `mcpproxy --home /d serve`");
