@@ -54,7 +54,8 @@ def start(folder: Path, server: Postgres) -> Fleet:
     storage = PostgresStorage(server, server.create())
     ledger = folder / "ledger.jsonl"
     memo = {"command": peers.PYTHON, "args": [str(peers.HERE / "memo_server.py")]}
-    servers = {"fx": peers.fx(ledger), "memo": memo}
+    # A server can ask only one agent at a time, so there is a second one for a second question.
+    servers = {"fx": peers.fx(ledger), "fy": peers.fx(ledger), "memo": memo}
     settings = {"mcpServers": servers, **storage.settings()}
     gateways = [Gateway(folder / name, settings) for name in ("one", "two", "three")]
     for gateway in gateways:
@@ -268,7 +269,7 @@ def test_a_lost_gateway_takes_only_its_own_calls(tmp_path: Path, postgres: Postg
         wire = fleet.wire(FORM)
         asked: queue.Queue[str] = queue.Queue()
         modern = Wire(one.mcp, fleet.token, MODERN, FORM)
-        parked = modern.ask("tools/call", read("fx:ask_late"))
+        parked = modern.ask("tools/call", read("fy:ask_late"))
         with ThreadPoolExecutor() as pool:
             held = pool.submit(open_question, fleet, wire, asked)
             question = asked.get(timeout=60)
@@ -286,7 +287,7 @@ def test_a_lost_gateway_takes_only_its_own_calls(tmp_path: Path, postgres: Postg
             "requestState": parked["requestState"],
         }
         there = Wire(three.mcp, fleet.token, MODERN, FORM)
-        assert gone in there.ask("tools/call", {**read("fx:ask_late"), **answers})["error"]["message"]
+        assert gone in there.ask("tools/call", {**read("fy:ask_late"), **answers})["error"]["message"]
         # The session itself goes on.
         for gateway in (two, three):
             done = messages(at(wire, gateway, wire.message("tools/call", read("fx:echo", a=1))))[-1]
