@@ -4,8 +4,10 @@
 
 mod bookkeeping;
 mod details;
+mod failed_dry_run;
 mod notices;
 mod request_state;
+mod shown;
 mod standing;
 mod state_seal;
 mod steps;
@@ -18,7 +20,7 @@ use arc_swap::ArcSwap;
 use mcpproxy_core::settings::{ApprovalSettings, Notify};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, DeniedBy, Untrusted};
 use mcpproxy_store::{
-    ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Step, StepUpProof, Store, StoreError,
+    ApprovalFilter, ApprovalPage, Conditional, Ledger, PresenceProof, Status, Step, StepUpProof, Store, StoreError,
     StoredApproval, StoredDryRun, User,
 };
 use tokio::sync::{broadcast, watch as changes};
@@ -27,12 +29,15 @@ use ulid::Ulid;
 use crate::members::Members;
 use crate::record;
 use crate::snapshot::Snapshot;
+use failed_dry_run::failed_dry_run;
 
 pub(crate) use bookkeeping::for_users;
 pub(crate) use details::hidden;
 pub use details::{ApprovalDetails, StatedRisk};
+pub use failed_dry_run::FailedDryRun;
 pub(crate) use notices::notify;
 pub(crate) use request_state::{INPUT_KEY, RequestStates, ReturnedCall};
+pub use shown::ShownStandingApproval;
 pub(crate) use standing::StandingDecision;
 pub use standing::{NotGranted, StandingResult, WantedStandingApproval};
 pub(crate) use watch::keep_watch;
@@ -83,6 +88,10 @@ pub struct ApprovalView {
     /// The last call of this tool by this agent that was approved and made.
     pub previous: Option<StoredApproval>,
     pub dry_run: Option<StoredDryRun>,
+    /// The newest dry run of the same call that failed. It proves nothing, but the approver should know of it.
+    pub failed_dry_run: Option<FailedDryRun>,
+    /// How the approved call ended. `None` unless it was made.
+    pub ran: Option<Status>,
     /// The arguments for the approver only. While the request is pending nothing is masked. Otherwise a recipient could
     /// hide behind what looks like a secret.
     pub args_for_user: Untrusted,
@@ -187,9 +196,19 @@ impl Approvals {
     pub async fn find(&self, id: &ApprovalId) -> Result<Option<ApprovalView>, StoreError> {
         let store = &self.shared.store;
         let Some(mut approval) = store.find_approval(id).await? else { return Ok(None) };
-        let previous = store.last_approved(&approval.tool, &approval.agent).await?;
+        // A decided request is compared with the calls before it, so that its page stays the same.
+        let before = (!is_undecided(&approval)).then_some(&approval.id);
+        let previous = store.last_approved(&approval.tool, &approval.agent, before).await?;
         let previous = previous.filter(|previous| previous.id != approval.id);
         let dry_run = store.find_dry_run(&approval.binding).await?;
+        let failed_dry_run = match dry_run {
+            Some(_) => None,
+            None => failed_dry_run(store, &approval).await?,
+        };
+        let ran = match approval.record {
+            Some(record) => store.statuses(&[record]).await?.pop().map(|(_, status)| status),
+            None => None,
+        };
         if !is_undecided(&approval) {
             // An approved call still needs its arguments, so the store keeps them until it is made. Nobody has to read
             // them any more.
@@ -205,8 +224,17 @@ impl Approvals {
             None => approval.shown_attached.clone(),
         };
         let (url, yes_lasts_ms) = (self.url(id), self.valid_for_ms());
-        let view = ApprovalView { approval, previous, dry_run, args_for_user, attached_for_user, url, yes_lasts_ms };
-        Ok(Some(view))
+        Ok(Some(ApprovalView {
+            approval,
+            previous,
+            dry_run,
+            failed_dry_run,
+            ran,
+            args_for_user,
+            attached_for_user,
+            url,
+            yes_lasts_ms,
+        }))
     }
 
     /// Approves a request. A session cookie alone cannot: the proof of presence needs the page's key, a password or a

@@ -63,8 +63,8 @@ mod upstream;
 mod views;
 
 pub use approvals::{
-    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, DecisionResult, NotDecided, NotGranted,
-    StandingResult, StatedRisk, WantedStandingApproval,
+    ApprovalDetails, ApprovalNotice, ApprovalView, Approvals, Decider, DecisionResult, FailedDryRun, NotDecided,
+    NotGranted, ShownStandingApproval, StandingResult, StatedRisk, WantedStandingApproval,
 };
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};

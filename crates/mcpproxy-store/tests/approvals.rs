@@ -48,8 +48,9 @@ async fn an_approval_is_asked_given_and_used_with_the_records_of_it(place: &Plac
     assert_eq!((used.state, used.record, used.consumed_ms), (ApprovalState::Consumed, Some(open.id()), Some(T + 2)));
     assert_eq!((used.args.as_deref(), used.shown_args.for_json()), (None, r#"{"to":"1"}"#));
     assert_eq!(store.find_open_approval(&binding, T).await.unwrap(), None);
-    assert_eq!(store.last_approved(&tool(), "local").await.unwrap().unwrap().id, id(1));
-    assert_eq!(store.last_approved(&tool(), "other").await.unwrap(), None);
+    assert_eq!(store.last_approved(&tool(), "local", None).await.unwrap().unwrap().id, id(1));
+    assert_eq!(store.last_approved(&tool(), "local", Some(&id(1))).await.unwrap(), None);
+    assert_eq!(store.last_approved(&tool(), "other", None).await.unwrap(), None);
     let again = ledger.open_if(call(2), vec![consume(1)]).await.unwrap();
     assert!(matches!(again, Conditional::Conflict { step: 0 }));
     ledger.close(open, success(), WaitFor::Disk).await.unwrap();

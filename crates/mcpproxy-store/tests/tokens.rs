@@ -51,7 +51,11 @@ async fn a_name_is_free_again_after_it_was_revoked(place: &Place) {
     let used =
         NewRecord { time_ms: 4000, kind: Kind::Auth, status: Status::Success, agent: Some("ci".into()), ..call(1) };
     let ledger = place.ledger(&store).await;
-    ledger.append(used, WaitFor::Disk).await.unwrap();
+    ledger.append(used.clone(), WaitFor::Disk).await.unwrap();
+    // A user's decision names the agent, but the agent did nothing.
+    let decided =
+        NewRecord { time_ms: 5000, kind: Kind::Approval, code: Some("approval_approved".into()), ..used.clone() };
+    ledger.append(decided, WaitFor::Disk).await.unwrap();
     let info = |scope, created_ms, revoked_ms, last_used_ms| TokenInfo {
         name: "ci".into(),
         scope,

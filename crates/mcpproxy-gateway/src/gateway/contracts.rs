@@ -12,8 +12,10 @@ use mcpproxy_core::review::lint::{Finding, lint, unmatched};
 use mcpproxy_core::review::weakening::{Rules, TrustRules, Weaker};
 use mcpproxy_core::settings::{ContractSettings, Weakening};
 use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
+use mcpproxy_store::StoredStandingApproval;
 
 use super::Gateway;
+use crate::approvals::ShownStandingApproval;
 use crate::snapshot::Snapshot;
 
 impl Gateway {
@@ -22,6 +24,15 @@ impl Gateway {
         let snapshot = self.state.snapshot.load();
         let forbidden = || snapshot.catalog.forbidden().find(|tool| tool.name == *name);
         snapshot.catalog.resolve(name).or_else(forbidden).map(Arc::clone)
+    }
+
+    /// Masks the sensitive values of standing approvals, for everything that shows them.
+    pub fn shown(&self, grants: Vec<StoredStandingApproval>) -> Vec<ShownStandingApproval> {
+        let shown = |grant: StoredStandingApproval| {
+            let tool = self.contract(&grant.tool);
+            ShownStandingApproval::new(grant, tool.as_deref())
+        };
+        grants.into_iter().map(shown).collect()
     }
 
     /// Returns the settings for tools without a contract of the operator.

@@ -297,6 +297,12 @@ async fn what_a_page_needs_is_there() {
     // The next approval request for this tool and agent shows the last approved call. Another agent's does not.
     let second = Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     assert_eq!(view(&second).await.previous.unwrap().id, first);
+    // The page of a decided request stays as it was, also after its own call was made.
+    stage.approve(&second).await.unwrap();
+    assert_eq!(Got::of(&mut agent, &stage.rig, &send(OTHER_ARGS, "")).await.code(), "sent");
+    let used = view(&second).await;
+    assert_eq!((used.approval.state, used.previous.unwrap().id), (ApprovalState::Consumed, first.clone()));
+    assert_eq!((used.ran, view(&first).await.previous), (Some(mcpproxy_store::Status::Success), None));
     let mut other = Agent::new(&stage.rig, Way::Session, "b").await;
     let third = Got::of(&mut other, &stage.rig, &send(OTHER_ARGS, "")).await.id();
     assert_eq!(view(&third).await.previous, None);

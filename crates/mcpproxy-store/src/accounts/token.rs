@@ -15,9 +15,10 @@ const ANONYMOUS: &str = "anonymous";
 const SECRET_PREFIX: &str = "mcp_";
 const LIST: &str = "SELECT name, scope, created_ms, revoked_ms FROM tokens ORDER BY name, created_ms";
 /// Row values make PostgreSQL use the index on (agent, key). Without them it may scan all records for an agent that
-/// made its last call long ago.
+/// made its last call long ago. A record about an approval names the agent too, but a user or the clock may have caused
+/// it. Only the request for approval comes from the agent.
 const LAST_USED: &str = "SELECT key FROM records WHERE agent = $1 AND (agent, key) >= ($1, $2) AND (agent, key) < ($1, $3) \
-     ORDER BY agent DESC, key DESC LIMIT 1";
+     AND (kind <> 'approval' OR code = 'approval_requested') ORDER BY agent DESC, key DESC LIMIT 1";
 const CORRUPT: &str = "a token without a name or a scope";
 
 /// A token without its secret, which only its owner knows.

@@ -192,14 +192,19 @@ impl Store {
         rows.iter().map(|row| Columns::of(row, CORRUPT).known(0, ApprovalId::parse)).collect()
     }
 
-    /// Finds the newest approval that this agent used for this tool.
-    pub async fn last_approved(&self, tool: &ToolName, agent: &str) -> Result<Option<StoredApproval>, StoreError> {
+    /// Finds the newest approval that this agent used for this tool, of those requested before `before`.
+    pub async fn last_approved(
+        &self,
+        tool: &ToolName,
+        agent: &str,
+        before: Option<&ApprovalId>,
+    ) -> Result<Option<StoredApproval>, StoreError> {
         let filter = ApprovalFilter {
             state: Some(ApprovalState::Consumed),
             agent: Some(agent.to_owned()),
             tool: Some(tool.to_string()),
         };
-        Ok(self.newest_approvals(&filter, None, 1).await?.pop())
+        Ok(self.newest_approvals(&filter, before, 1).await?.pop())
     }
 
     /// A number that changes whenever any process changes an approval or standing approval. It is cheap enough to read

@@ -7,7 +7,7 @@ use mcpproxy_core::Untrusted;
 use super::filter::{Filter, SCAN_MAX};
 use crate::record::id::{Key, RecordId};
 use crate::store::LIMIT_MAX;
-use crate::{Record, Store, StoreError, WholeRecord};
+use crate::{Record, Status, Store, StoreError, WholeRecord};
 
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -90,6 +90,15 @@ impl Store {
         };
         let (_, args, result) = self.database().payloads(&[record.id]).await?.pop().unwrap_or((record.id, None, None));
         Ok(Some(WholeRecord { record, args, result }))
+    }
+
+    /// Returns the status of these records. Records that do not exist are left out.
+    pub async fn statuses(&self, ids: &[RecordId]) -> Result<Vec<(RecordId, Status)>, StoreError> {
+        let mut statuses = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(LIMIT_MAX) {
+            statuses.extend(self.database().statuses(ids).await?);
+        }
+        Ok(statuses)
     }
 
     /// Returns the stored arguments and results of these records. Records without either are left out.

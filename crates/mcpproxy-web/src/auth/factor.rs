@@ -77,10 +77,7 @@ pub(crate) enum FactorError {
 impl FactorError {
     pub(crate) fn message(self) -> String {
         match self {
-            Self::Missing => {
-                "Enter a code from your authenticator app, use a passkey, or confirm with your identity provider."
-                    .to_owned()
-            }
+            Self::Missing => "This needs a second factor. Confirm it in the form, then try again.".to_owned(),
             Self::Wrong => "The code is wrong or was already used. Wait for the next one.".to_owned(),
             Self::Confirmation => {
                 "This confirmation of your identity provider was already used or has expired. Confirm again.".to_owned()

@@ -8,6 +8,7 @@ use axum::{Extension, Json};
 use http::StatusCode;
 use mcpproxy_core::ApprovalId;
 use mcpproxy_gateway::{NotGranted, StandingResult, WantedStandingApproval};
+use mcpproxy_store::StoredStandingApproval;
 
 use super::approvals::{NO_APPROVAL, decider, not_decided, read, signed_in_user, step_up, unwritten};
 use super::endpoint::{Answer, BODY_TOO_LARGE, Body, Endpoint, Group, LOG_UNAVAILABLE, TOO_MANY_TRIES};
@@ -81,7 +82,7 @@ async fn list(
     Extension(query): Extension<QueryValues>,
 ) -> Result<Json<wire::Grants>, Problem> {
     let grants = app.web.gateway.approvals().grants(query.is_on("all")).await?;
-    let now_ms = app.now_ms();
+    let (grants, now_ms) = (app.web.gateway.shown(grants), app.now_ms());
     Ok(Json(wire::Grants { grants: grants.iter().map(|grant| wire::Grant::new(grant, now_ms)).collect() }))
 }
 
@@ -98,7 +99,7 @@ async fn create(
     wanted.check().map_err(|why| Problem::GRANT_REFUSED.message(why))?;
     let fresh = step_up(&app, signed, asked.totp.as_deref(), wanted.from.as_str()).await?;
     match app.web.gateway.approvals().grant(&wanted, signed.user(), &fresh).await.map_err(unwritten)? {
-        StandingResult::Created(created) => Ok((StatusCode::CREATED, Json(wire::Grant::new(&created, app.now_ms())))),
+        StandingResult::Created(created) => Ok((StatusCode::CREATED, Json(shown(&app, *created)?))),
         StandingResult::NotCreated(NotGranted::NotDecided(reason)) => Err(not_decided(reason)),
         StandingResult::NotCreated(NotGranted::Refused(why)) => Err(Problem::GRANT_REFUSED.message(why)),
     }
@@ -114,5 +115,10 @@ async fn revoke(
         return Err(Problem::GRANT_NOT_FOUND);
     }
     let grant = app.web.store.find_standing_approval(&id).await?.ok_or(Problem::GRANT_NOT_FOUND)?;
-    Ok(Json(wire::Grant::new(&grant, app.now_ms())))
+    Ok(Json(shown(&app, grant)?))
+}
+
+fn shown(app: &AppState, grant: StoredStandingApproval) -> Result<wire::Grant, Problem> {
+    let shown = app.web.gateway.shown(vec![grant]).pop().ok_or(Problem::GRANT_NOT_FOUND)?;
+    Ok(wire::Grant::new(&shown, app.now_ms()))
 }

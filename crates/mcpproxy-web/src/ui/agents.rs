@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
-use mcpproxy_store::{AgentCalls, Filter, StoreError};
+use mcpproxy_store::{AgentCalls, Filter, Kind, Record, StoreError};
 use serde_json::json;
 
 use super::events::Topic;
@@ -78,6 +78,8 @@ pub(super) const PAGES: &[Page] = &[
 
 /// Agents for which the page looks up the client of the newest record.
 const CLIENTS_MAX: usize = 50;
+/// Records of one agent among which the page looks for the agent's own newest one.
+const LOOKED_AT_MAX: usize = 20;
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
     let done = (uri.query() == Some("done=changed")).then_some("The token was changed. Its next request follows that.");
@@ -93,8 +95,7 @@ async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Sa
         if clients.len() == CLIENTS_MAX {
             break;
         }
-        let filter = Filter { agent: Some(token.name.clone()), ..Filter::default() };
-        let newest = store.list(&filter, None, 1).await?.records.into_iter().next();
+        let newest = newest_request(app, &token.name).await?;
         clients.push((token.name.clone(), newest.and_then(|record| record.client)));
     }
     // The same hours as the overview.
@@ -117,13 +118,21 @@ async fn shown(app: &AppState, signed: &SignedInUser, code: StatusCode, said: Sa
     Ok(page(code, &Agents::new(frame, &facts, said)))
 }
 
+/// Finds the newest record that the agent itself caused. A user's decision on its request names the agent too, but it has
+/// no client, and it is no sign of life of the agent.
+async fn newest_request(app: &AppState, agent: &str) -> Result<Option<Record>, StoreError> {
+    let filter = Filter { agent: Some(agent.to_owned()), ..Filter::default() };
+    let records = app.web.store.list(&filter, None, LOOKED_AT_MAX).await?.records;
+    let is_own = |record: &Record| record.kind != Kind::Approval || record.client.is_some();
+    Ok(records.into_iter().find(is_own))
+}
+
 /// Agents that came with a token of the identity provider: those that the gateway knows, and those with recent calls.
 async fn of_provider(app: &AppState, calls: &[AgentCalls]) -> Result<Vec<ProviderAgent>, StoreError> {
     let known = app.web.gateway.provider_agents();
     let mut found = Vec::new();
     for name in provider_names(&known, calls, CLIENTS_MAX) {
-        let filter = Filter { agent: Some(name.clone()), ..Filter::default() };
-        let newest = app.web.store.list(&filter, None, 1).await?.records.into_iter().next();
+        let newest = newest_request(app, &name).await?;
         found.push(ProviderAgent {
             agent: known.iter().find(|agent| agent.name == name).cloned(),
             last_seen_ms: newest.as_ref().map(|record| record.id.time_ms()),

@@ -87,8 +87,10 @@ async fn inbox(State(app): State<AppState>, Extension(identity): Extension<Ident
         let filter = ApprovalFilter { state: selected.state(), ..ApprovalFilter::default() };
         let before = before.as_ref().map(ApprovalId::as_str);
         let found = app.web.gateway.approvals().list(&filter, before, PAGE_ROWS).await?;
+        let records: Vec<_> = found.approvals.iter().filter_map(|approval| approval.record).collect();
+        let ran = app.web.store.statuses(&records).await?;
         let frame = frame::around(&app, &signed, "approvals", "Approvals").await?;
-        Ok(page(StatusCode::OK, &Inbox::new(frame, &found, selected, app.now_ms())))
+        Ok(page(StatusCode::OK, &Inbox::new(frame, &found, &ran, selected, app.now_ms())))
     };
     shown().await.unwrap_or_else(|error| unavailable(&error))
 }

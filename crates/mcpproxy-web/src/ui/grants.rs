@@ -57,6 +57,7 @@ async fn shown(
     let mut grants = app.web.gateway.approvals().grants(true).await?;
     grants.truncate(SHOWN_MAX);
     let frame = frame::around(app, signed, "grants", "Standing approvals").await?;
+    let grants = app.web.gateway.shown(grants);
     Ok(page(status, &Grants { error, ..Grants::new(frame, &grants, app.now_ms()) }))
 }
 

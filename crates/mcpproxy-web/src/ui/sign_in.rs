@@ -283,8 +283,8 @@ fn provider_button(app: &AppState, parameter: &str, value: &str) -> Option<Provi
 }
 
 fn not_invited() -> Response {
-    let text = "Each link works once, and a setup link expires after an hour. Ask an approver for a new one, or the operator \
+    let text = "Each link works once. A setup link expires after an hour, and an invitation after 24 hours. Ask an approver for a new one, or the operator \
         to run `mcpproxy users invite` or `mcpproxy users reset`. If no account exists yet, restart the gateway: it prints \
         a new setup link when it starts.";
-    notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/login", "Sign in"))
+    notice(StatusCode::NOT_FOUND, "This link does not work", text, ("/ui/", "Go to the console"))
 }

@@ -1,8 +1,8 @@
 //! The JSON of approval requests, standing approvals and signing in.
 
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, RiskLevel, Untrusted};
-use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
-use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
+use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, ShownStandingApproval, StatedRisk};
+use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -367,7 +367,7 @@ impl ApprovalStatus {
 }
 
 impl Grant {
-    pub(crate) fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
+    pub(crate) fn new(grant: &ShownStandingApproval, now_ms: i64) -> Self {
         let state = match grant.revoked_ms {
             Some(_) => GRANT_STATES[3],
             None if grant.expires_ms <= now_ms => GRANT_STATES[1],

@@ -73,6 +73,22 @@ impl Database {
         self.fetch(Statement::new(sql, values), DOING).await?.iter().map(record).collect()
     }
 
+    /// Returns the status of records, in the order of `ids`.
+    pub(crate) async fn statuses(&self, ids: &[RecordId]) -> Result<Vec<(RecordId, Status)>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut parameters = Parameters::default();
+        let list: Vec<String> = ids.iter().map(|id| parameters.add(Value::int(id.key().0))).collect();
+        let sql = format!("SELECT key, status FROM records WHERE key IN ({})", list.join(","));
+        let mut found = std::collections::HashMap::new();
+        for row in self.fetch(Statement::new(sql, parameters.values), DOING).await? {
+            found.insert(int(&row, 0)?, text(&row, 1)?.as_deref().and_then(Status::parse));
+        }
+        let of = |id: &RecordId| Some((*id, found.get(&Some(id.key().0)).copied().flatten()?));
+        Ok(ids.iter().filter_map(of).collect())
+    }
+
     /// Returns the payloads of records that have any, in the order of `ids`.
     pub(crate) async fn payloads(&self, ids: &[RecordId]) -> Result<Vec<Payloads>, StoreError> {
         if ids.is_empty() {

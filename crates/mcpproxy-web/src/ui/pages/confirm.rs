@@ -37,7 +37,7 @@ use crate::wire::state_now;
 use arguments::Arguments;
 use attached::Attached;
 use outcome::Outcome;
-use preview::Preview;
+use preview::{FailedPreview, Preview};
 use standing::StandingForm;
 
 pub(crate) use outcome::{decider, state_time};
@@ -63,6 +63,8 @@ pub(crate) struct Confirm {
     pub(crate) draft: Effects,
     pub(crate) from_server: Effects,
     pub(crate) preview: Option<Preview>,
+    /// A dry run of this call that the server refused.
+    pub(crate) failed_dry_run: Option<FailedPreview>,
     /// The arguments in one line, for the first screen of a phone.
     pub(crate) brief: Visible,
     /// The reason in one line.
@@ -126,7 +128,7 @@ impl Confirm {
             error: typed.error.clone(),
             id: approval.id.to_string(),
             risk: StatedRisk::of(approval).into(),
-            state: state.into(),
+            state: State::of(state, view.ran),
             expires: Time::new(approval.expires_ms, now_ms),
             agent: Visible::of(&approval.agent),
             tool: Visible::of(approval.tool.tool()),
@@ -142,6 +144,7 @@ impl Confirm {
             from_server: Effects::by(SaidBy::Server, &about),
             missing: missing(&arguments, preview.as_ref()),
             preview,
+            failed_dry_run: view.failed_dry_run.as_ref().map(|failed| FailedPreview::new(failed, now_ms)),
             brief: one_line::arguments(view.args_for_user.for_json()),
             brief_reason: text("reason").map(one_line::text),
             arguments,
@@ -157,8 +160,8 @@ impl Confirm {
             factors,
             comment: typed.comment.clone(),
             grant: StandingForm::new(view, state, typed.grant.as_ref()),
-            outcome: Outcome::new(approval, state, now_ms),
-            frame: Frame { key: format!("{}:{}", approval.id, state.as_str()), ..frame },
+            outcome: Outcome::new(view, state, now_ms),
+            frame: Frame { key: format!("{}:{}", approval.id, State::of(state, view.ran).word), ..frame },
         }
     }
 }
@@ -248,11 +251,24 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
         code("Tool", vec![Visible::of(&approval.tool.to_string())]),
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         code(permissions_title, permissions),
-        plain("Required by", or_none(texts(about, "asked_by"))),
+        plain("Required by", or_none(about.texts("asked_by").into_iter().map(required_by).collect())),
         plain("Requested", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
     ];
     facts.retain(|fact| !fact.lines.is_empty());
     facts
+}
+
+/// Words a requirement that names a field of the contract. The source of the field follows in brackets.
+fn required_by(text: &str) -> Visible {
+    const WORDS: [(&str, &str); 5] = [
+        ("confirmation: required (", "the contract requires an approval ("),
+        ("confirmation, for these arguments (", "the contract requires an approval for these arguments ("),
+        ("autonomousExecution: false (", "the contract lets no agent call it alone ("),
+        ("stepUpAuth (", "the contract requires a second factor ("),
+        ("stepUpAuth, for these arguments (", "the contract requires a second factor for these arguments ("),
+    ];
+    let found = WORDS.iter().find_map(|(field, words)| Some(format!("{words}{}", text.strip_prefix(field)?)));
+    Visible::of(&found.unwrap_or_else(|| text.to_owned()))
 }
 
 /// Lists what the approval is bound to. Nobody needs the hashes to decide, but they are in the log.

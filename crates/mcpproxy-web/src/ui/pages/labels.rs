@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use mcpproxy_core::{ApprovalState, RiskLevel};
 use mcpproxy_gateway::{SaidBy, StatedRisk};
+use mcpproxy_store::Status;
 
 /// A risk level with icon, word and colour. Colour alone never carries meaning.
 ///
@@ -77,12 +78,45 @@ pub(crate) struct State {
     pub(crate) icon: &'static str,
 }
 
-impl From<ApprovalState> for State {
-    fn from(state: ApprovalState) -> Self {
+/// Words for how an approved call ended.
+pub(crate) struct RanWords {
+    class: &'static str,
+    /// The state, and the heading of the outcome.
+    pub(crate) state: &'static str,
+    /// Before the time in a list: `Ran 3 minutes ago`.
+    pub(crate) row: &'static str,
+    /// The sentence about the call, before the time.
+    pub(crate) sentence: &'static str,
+    icon: &'static str,
+}
+
+/// Words the end of an approved call. A call that ran and failed must not look like one that succeeded.
+pub(crate) fn ran_words(ran: Option<Status>) -> RanWords {
+    let words = |class, state, row, sentence, icon| RanWords { class, state, row, sentence, icon };
+    match ran {
+        Some(Status::Success) | None => words("consumed", "Approved and run", "Ran", "It ran once", "check"),
+        Some(Status::Error) => words("failed", "Ran and failed", "Ran and failed", "It ran once and failed", "x"),
+        Some(Status::Started) => words("consumed", "Approved, running", "Running since", "It was sent", "clock"),
+        Some(Status::Cancelled | Status::Interrupted | Status::Refused) => words(
+            "failed",
+            "Sent, outcome unknown",
+            "Sent, outcome unknown,",
+            "It was sent, and its outcome is unknown",
+            "medium",
+        ),
+    }
+}
+
+impl State {
+    /// Words a state. `ran` is how the approved call ended.
+    pub(crate) fn of(state: ApprovalState, ran: Option<Status>) -> Self {
         let (word, icon) = match state {
+            ApprovalState::Consumed => {
+                let words = ran_words(ran);
+                return Self { class: words.class, word: words.state, icon: words.icon };
+            }
             ApprovalState::Pending => ("Waiting for a decision", "clock"),
             ApprovalState::Approved => ("Approved", "check"),
-            ApprovalState::Consumed => ("Approved and run", "check"),
             ApprovalState::Denied => ("Denied", "x"),
             ApprovalState::Expired => ("Expired", "clock"),
             ApprovalState::Cancelled => ("Cancelled", "ban"),

@@ -2,12 +2,12 @@
 
 use askama::Template;
 use mcpproxy_core::ApprovalState;
-use mcpproxy_gateway::{ApprovalDetails, StatedRisk};
-use mcpproxy_store::{ApprovalPage, StoredApproval, StoredStandingApproval};
+use mcpproxy_gateway::{ApprovalDetails, ShownStandingApproval, StatedRisk};
+use mcpproxy_store::{ApprovalPage, RecordId, Status, StoredApproval};
 
 use super::confirm::{decider, state_time};
 use super::grant_schema::{self, Allowed};
-use super::labels::{Risk, State, Time};
+use super::labels::{Risk, State, Time, ran_words};
 use super::{Frame, one_line};
 use crate::visible::Visible;
 use crate::wire::state_now;
@@ -76,7 +76,14 @@ impl Selected {
 }
 
 impl Inbox {
-    pub(crate) fn new(frame: Frame, page: &ApprovalPage, selected: Selected, now_ms: i64) -> Self {
+    /// `ran` has the status of the records of approved calls.
+    pub(crate) fn new(
+        frame: Frame,
+        page: &ApprovalPage,
+        ran: &[(RecordId, Status)],
+        selected: Selected,
+        now_ms: i64,
+    ) -> Self {
         let (path, empty_heading, empty_text) = match selected {
             Selected::Pending => {
                 ("/ui/approvals?", "No call is waiting", "A call that needs your approval appears here at once.")
@@ -85,7 +92,12 @@ impl Inbox {
                 ("/ui/approvals?state=all&", "No approval requests yet", "No call has needed an approval so far.")
             }
         };
-        let rows: Vec<InboxRow> = page.approvals.iter().map(|approval| InboxRow::new(approval, now_ms)).collect();
+        let row = |approval: &StoredApproval| {
+            let record = approval.record.as_ref();
+            let ran = record.and_then(|record| ran.iter().find(|(id, _)| id == record)).map(|(_, status)| *status);
+            InboxRow::new(approval, ran, now_ms)
+        };
+        let rows: Vec<InboxRow> = page.approvals.iter().map(row).collect();
         // The key changes with the ids and states of the rows.
         let parts: Vec<String> = rows.iter().map(|row| format!("{}{}", row.id, row.state.class)).collect();
         let key = mcpproxy_core::Digest::of(parts.join(" ").as_bytes()).to_string();
@@ -122,11 +134,11 @@ pub(crate) fn waiting(pending: u64) -> String {
 }
 
 impl RowOutcome {
-    fn new(approval: &StoredApproval, state: ApprovalState) -> Self {
+    fn new(approval: &StoredApproval, state: ApprovalState, ran: Option<Status>) -> Self {
         let (word, by_word) = match state {
             ApprovalState::Pending => ("expires", ""),
             ApprovalState::Approved => ("Not yet run, approved", "by"),
-            ApprovalState::Consumed => ("Ran", "approved by"),
+            ApprovalState::Consumed => (ran_words(ran).row, "approved by"),
             ApprovalState::Denied => ("Denied", "by"),
             ApprovalState::Expired => ("Expired", "approved by"),
             ApprovalState::Cancelled => ("Cancelled", ""),
@@ -136,7 +148,7 @@ impl RowOutcome {
 }
 
 impl InboxRow {
-    fn new(approval: &StoredApproval, now_ms: i64) -> Self {
+    fn new(approval: &StoredApproval, ran: Option<Status>, now_ms: i64) -> Self {
         let state = state_now(approval, now_ms);
         let time = Time::new(state_time(approval, state), now_ms);
         Self {
@@ -147,8 +159,8 @@ impl InboxRow {
             client: approval.client.as_ref().map(Visible::untrusted).unwrap_or_default(),
             args: one_line::arguments(approval.shown_args.for_json()),
             reason: ApprovalDetails::of(approval).text("reason").map(one_line::text).unwrap_or_default(),
-            state: state.into(),
-            outcome: RowOutcome::new(approval, state),
+            state: State::of(state, ran),
+            outcome: RowOutcome::new(approval, state, ran),
             time_iso: time.iso,
             left_ms: time.left_ms,
             time_words: time.words,
@@ -183,7 +195,7 @@ pub(crate) struct GrantRow {
 }
 
 impl Grants {
-    pub(crate) fn new(frame: Frame, grants: &[StoredStandingApproval], now_ms: i64) -> Self {
+    pub(crate) fn new(frame: Frame, grants: &[ShownStandingApproval], now_ms: i64) -> Self {
         let grants: Vec<GrantRow> = grants.iter().map(|grant| GrantRow::new(grant, now_ms)).collect();
         let parts: Vec<String> =
             grants.iter().map(|grant| format!("{}{}{}", grant.id, grant.uses_left, grant.state.class)).collect();
@@ -193,7 +205,7 @@ impl Grants {
 }
 
 impl GrantRow {
-    fn new(grant: &StoredStandingApproval, now_ms: i64) -> Self {
+    fn new(grant: &ShownStandingApproval, now_ms: i64) -> Self {
         let (class, word, time_ms) = match grant.revoked_ms {
             Some(revoked_ms) => ("denied", "Revoked", revoked_ms),
             None if grant.expires_ms <= now_ms => ("expired", "Expired", grant.expires_ms),

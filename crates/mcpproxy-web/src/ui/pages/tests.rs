@@ -7,7 +7,7 @@ use std::path::Path;
 
 use askama::Template;
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Untrusted, Variant};
-use mcpproxy_gateway::ApprovalView;
+use mcpproxy_gateway::{ApprovalView, ShownStandingApproval};
 use mcpproxy_store::{ApprovalPage, StoredApproval, StoredDryRun, StoredStandingApproval};
 use serde_json::{Value, json};
 
@@ -90,6 +90,8 @@ fn view(approval: StoredApproval) -> ApprovalView {
     ApprovalView {
         previous: Some(StoredApproval { created_ms: NOW_MS - 90_000_000, ..self::approval(BEFORE, "") }),
         dry_run: Some(StoredDryRun { preview: Untrusted::new(preview), is_native: true, at_ms: NOW_MS - 8_000 }),
+        failed_dry_run: None,
+        ran: None,
         url: String::new(),
         args_for_user: Untrusted::new(approval.args.clone().unwrap_or_default()),
         attached_for_user: None,
@@ -336,9 +338,9 @@ fn lists() {
         },
     ];
     let page = ApprovalPage { approvals: rows, next: Some("01K9ZQ4B2R0000000000000000".to_owned()) };
-    compare("inbox.html", &Inbox::new(frame("Approvals"), &page, Selected::All, NOW_MS).render().unwrap());
+    compare("inbox.html", &Inbox::new(frame("Approvals"), &page, &[], Selected::All, NOW_MS).render().unwrap());
     let empty = ApprovalPage { approvals: Vec::new(), next: None };
-    let html = Inbox::new(frame("Approvals"), &empty, Selected::Pending, NOW_MS).render().unwrap();
+    let html = Inbox::new(frame("Approvals"), &empty, &[], Selected::Pending, NOW_MS).render().unwrap();
     assert!(html.contains("No call is waiting"));
     let grant = StoredStandingApproval {
         id: "01K9ZQ4B2R0000000000000002".to_owned(),
@@ -358,6 +360,7 @@ fn lists() {
         revoked_by: None,
     };
     let over = StoredStandingApproval { revoked_ms: Some(NOW_MS - 5_000), ..grant.clone() };
+    let [grant, over] = [grant, over].map(|grant| ShownStandingApproval::masking(grant, &[]));
     compare("grants.html", &Grants::new(frame("Grants"), &[grant, over], NOW_MS).render().unwrap());
 }
 

@@ -1,6 +1,7 @@
 //! The content of the pages below `/ui/tools`.
 
 pub(crate) mod change;
+pub(crate) mod condition;
 pub(crate) mod contract;
 pub(crate) mod explained;
 pub(crate) mod found;

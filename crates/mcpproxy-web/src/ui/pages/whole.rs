@@ -1,7 +1,7 @@
 //! The full call as plain text: all arguments, all changes, and the whole preview.
 
 use mcpproxy_core::json::{quote, string_value};
-use mcpproxy_core::{ToolName, canonical};
+use mcpproxy_core::{ApprovalState, ToolName, canonical};
 use mcpproxy_gateway::ApprovalView;
 
 use super::confirm::preview_text;
@@ -30,10 +30,10 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
     if diff.left_out > 0 {
         text.push_str(&format!("  … and {} more; see the full arguments below\n", diff.left_out));
     }
-    text.push_str("\nARGUMENTS, as sent to the server\n");
+    text.push_str(&format!("\nARGUMENTS, {}\n", arguments_heading(view)));
     text.push_str(&format!("  {}\n", plain(view.args_for_user.for_json())));
     if let Some(attached) = &view.attached_for_user {
-        text.push_str("\nSENT IN ADDITION TO THE ARGUMENTS (inputResponses answer the server's questions)\n");
+        text.push_str("\nIN ADDITION TO THE ARGUMENTS (inputResponses answer the server's questions)\n");
         text.push_str(&format!("  {}\n", plain(&canonical(attached.for_json()))));
     }
     if let Some(dry_run) = &view.dry_run {
@@ -47,6 +47,18 @@ pub(crate) fn whole(view: &ApprovalView) -> String {
         }
     }
     text
+}
+
+/// Says what became of the arguments. Only a call that ran was sent.
+fn arguments_heading(view: &ApprovalView) -> &'static str {
+    match view.approval.state {
+        ApprovalState::Pending => "as the server gets them if you approve",
+        ApprovalState::Approved => "as approved, sensitive values masked",
+        ApprovalState::Consumed => "as sent to the server, sensitive values masked",
+        ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Cancelled => {
+            "as requested, never sent to the server, sensitive values masked"
+        }
+    }
 }
 
 fn line(row: &Row) -> String {

@@ -42,7 +42,12 @@ const WORDS: &[Words] = &[
     words("server_removed", Subject::Server, "Server {} removed", "Remove server {}"),
     words("definitions_seen", Subject::Server, "Definitions of {} accepted at first sight", "Definitions of {}"),
     words("definitions_changed", Subject::Server, "Definitions of {} changed", "Definitions of {}"),
-    words("definitions_quarantined", Subject::Server, "Definitions of {} quarantined", "Definitions of {}"),
+    words(
+        "definitions_quarantined",
+        Subject::Server,
+        "Definitions of {} quarantined",
+        "Definitions of {} held for review",
+    ),
     words("definitions_reviewed", Subject::Server, "Definitions of {} reviewed", "Review definitions of {}"),
     words("tools_changed", Subject::Server, "Tools of {} changed", "Tools of {}"),
     words("tools_refresh_failed", Subject::Server, "Tools of {} read again", "Read the tools of {} again"),

@@ -103,7 +103,7 @@ impl FilterForm {
                     "Any intent",
                     words(Variant::ALL.map(|v| (v.operation(), v.operation()))),
                 ),
-                select("status", "Status", "Any status", words(Status::ALL.map(|s| (s.as_str(), status_word(s))))),
+                select("status", "Status", "Any status", words(Status::ALL.map(|s| (s.as_str(), status_choice(s))))),
             ],
             more,
             texts,
@@ -129,6 +129,16 @@ fn choices(value: &str, all: &str, mut words: Vec<(String, String)>) -> Vec<Choi
     let choice =
         |(known, word): (String, String)| Choice { is_chosen: known == value, value: known, word: plain(&word) };
     std::iter::once(all).chain(words.into_iter().map(choice)).collect()
+}
+
+/// Names the words of the list that a choice finds: the list words some records by what happened.
+fn status_choice(status: Status) -> &'static str {
+    match status {
+        Status::Success => "succeeded, done, requested, approved",
+        Status::Refused => "refused, denied, needs approval, held back",
+        Status::Cancelled => "cancelled, expired",
+        Status::Started | Status::Error | Status::Interrupted => status_word(status),
+    }
 }
 
 pub(crate) fn status_word(status: Status) -> &'static str {

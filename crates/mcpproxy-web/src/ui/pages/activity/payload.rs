@@ -20,6 +20,8 @@ pub(crate) struct ShownPayload {
     pub(crate) heading: &'static str,
     /// The size, and if the log or the page cuts it.
     pub(crate) about: String,
+    /// True if a value in the text is masked.
+    pub(crate) is_masked: bool,
     /// Empty if the text was deleted.
     pub(crate) parts: Vec<Part>,
 }
@@ -52,7 +54,7 @@ impl ShownPayload {
         let size = counted(facts.bytes, "byte");
         let Some(text) = text.map(Untrusted::for_json) else {
             let about = format!("{size}. The text was deleted after its retention period. The log keeps its hash.");
-            return Some(Self { id, heading, about, parts: Vec::new() });
+            return Some(Self { id, heading, about, is_masked: false, parts: Vec::new() });
         };
         let is_cut = facts.digests.kept.is_some();
         let about = match is_cut {
@@ -72,7 +74,7 @@ impl ShownPayload {
         if pretty != text {
             parts.push(fold("Raw, as recorded".to_owned(), text, RAW_HTML));
         }
-        Some(Self { id, heading, about, parts })
+        Some(Self { id, heading, about, is_masked: text.contains("***"), parts })
     }
 }
 

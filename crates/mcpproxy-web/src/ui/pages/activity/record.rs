@@ -36,7 +36,7 @@ pub(crate) struct RecordPage {
     pub(crate) decision: Vec<Fact>,
     /// The message and the next step of a refusal or an error.
     pub(crate) message: Option<Visible>,
-    pub(crate) next_step: Option<&'static str>,
+    pub(crate) next_step: Option<NextStep>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) payloads: Vec<ShownPayload>,
     pub(crate) place: Vec<Fact>,
@@ -55,6 +55,39 @@ pub(crate) struct Said {
     pub(crate) sensitivity: Option<Visible>,
     /// False if the agent named no operation, and the variant stands for it.
     pub(crate) is_declared: bool,
+}
+
+/// Advice after a refusal or an error. Names and commands are code.
+pub(crate) struct NextStep {
+    /// The reader of the advice: the user, or the agent that got it with the error.
+    pub(crate) lead: &'static str,
+    pub(crate) parts: Vec<StepPart>,
+}
+
+pub(crate) struct StepPart {
+    pub(crate) text: &'static str,
+    pub(crate) is_code: bool,
+}
+
+impl NextStep {
+    fn new(code: ErrorCode) -> Self {
+        let is_for_users = matches!(
+            code,
+            ErrorCode::PolicyViolation
+                | ErrorCode::ContractRequired
+                | ErrorCode::UpstreamUnavailable
+                | ErrorCode::SignInRequired
+                | ErrorCode::ConfirmationRequired
+        );
+        let text = match code == ErrorCode::ConfirmationRequired {
+            true => "Decide on the approval request. Then the agent repeats the call.",
+            false => code.next_step(),
+        };
+        // Every other part is between backticks.
+        let parts = text.split('`').enumerate().filter(|(_, text)| !text.is_empty());
+        let parts = parts.map(|(number, text)| StepPart { text, is_code: !number.is_multiple_of(2) }).collect();
+        Self { lead: if is_for_users { "Next step:" } else { "Next step for the agent:" }, parts }
+    }
 }
 
 pub(crate) struct Fact {
@@ -106,7 +139,7 @@ impl RecordPage {
             said: said(record, &metadata),
             decision: decision(record, &metadata, known.approval.as_ref()),
             message: message.map(|text| lines(text, DETAILS_HTML).0),
-            next_step: ErrorCode::parse(code(record)).map(ErrorCode::next_step),
+            next_step: own_code(record, &metadata).map(NextStep::new),
             facts: facts(record, &metadata),
             payloads: payloads.into_iter().flatten().collect(),
             place: place(record, known.place.as_ref()),
@@ -149,7 +182,10 @@ fn decision(record: &Record, metadata: &Value, approval: Option<&StoredApproval>
         let filters = Filters::of(&[("status", record.status.as_str()), ("code", code(record))]);
         facts.push(Fact::code("Code", code(record)).at(filters.list()));
         // The story of a refusal says this already.
-        let meaning = meaning(code(record)).filter(|_| record.kind != Kind::Refusal);
+        let meaning = match is_servers_code(metadata) {
+            true => Some("The server answered with this code. The gateway had allowed the call."),
+            false => meaning(code(record)).filter(|_| record.kind != Kind::Refusal),
+        };
         facts.extend(meaning.map(|meaning| Fact::new("Meaning", meaning)));
     }
     if record.kind == Kind::Call {
@@ -212,6 +248,16 @@ fn needed(word: &str) -> Option<&'static str> {
         Assurance::Session => "an approval of a signed-in user",
         Assurance::Factor => "an approval with a second factor",
     })
+}
+
+/// Returns true if the code is the server's word for its error. It may be spelled like a code of the gateway.
+fn is_servers_code(metadata: &Value) -> bool {
+    metadata.get("failure").is_some()
+}
+
+/// Returns the code, if it is one of the gateway's own.
+fn own_code(record: &Record, metadata: &Value) -> Option<ErrorCode> {
+    ErrorCode::parse(code(record)).filter(|_| !is_servers_code(metadata))
 }
 
 /// Says how a server's error fits the tool's contract.

@@ -60,6 +60,8 @@ fn words(record: &Record, metadata: &Value) -> String {
         (_, "approval_expired") => "expired".to_owned(),
         (_, "approval_cancelled") => "cancelled".to_owned(),
         (_, "approval_not_shown") => "prompt not shown".to_owned(),
+        (_, "grant_created") => by("standing approval created"),
+        (_, "grant_revoked") => by("standing approval revoked"),
         (_, other) => other.replace('_', " "),
     }
 }

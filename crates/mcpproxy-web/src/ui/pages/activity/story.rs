@@ -157,6 +157,7 @@ fn outcome(record: &Record) -> Sentence {
             took("It ran, and its result does not match the contract. It took")
         }
         (Status::Success, CallMark::Real) => took("It ran in"),
+        (Status::Error, CallMark::DryRun) => took("It was a dry run, so nothing was changed. It failed after"),
         (Status::Error, _) => took("It failed after"),
         (Status::Started, _) => say("It is still running."),
         (Status::Cancelled, _) => say("The agent cancelled it. The server may have run it."),

@@ -116,6 +116,22 @@ fn a_record_says_in_plain_words_what_happened() {
 }
 
 #[test]
+fn a_servers_code_is_not_explained_as_one_of_the_gateway() {
+    let failed = |metadata: &str| Record {
+        code: Some(Untrusted::new("policy_violation")),
+        end_metadata: Some(Untrusted::new(metadata)),
+        ..record(Kind::Call, Status::Error)
+    };
+    let html = page(failed(r#"{"failure":{"code":"policy_violation","declared":true}}"#));
+    assert!(
+        !html.contains("Cedar") && !html.contains("Next step") && html.contains("declared in the contract"),
+        "{html}"
+    );
+    assert!(html.contains("The server answered with this code."), "{html}");
+    assert!(page(failed("{}")).contains("Cedar"));
+}
+
+#[test]
 fn other_records_are_named_after_their_subject() {
     let check = |kind: Kind, status: Status, code: &str, metadata: &str, expected: (&str, &str)| {
         let record = Record {
@@ -134,7 +150,7 @@ fn other_records_are_named_after_their_subject() {
     check(Kind::Auth, failed, "server_add", "{}", ("Add server", "Failed"));
     check(Kind::Server, done, "server_added", "{}", ("Server time added", "Done"));
     check(Kind::Server, failed, "server_enabled", "{}", ("Enable server time", "Failed"));
-    check(Kind::Server, refused, "definitions_quarantined", "{}", ("Definitions of time", "Held back"));
+    check(Kind::Server, refused, "definitions_quarantined", "{}", ("Definitions of time held for review", "Held back"));
     check(Kind::Server, done, "", "{}", ("Server time connected", "Done"));
     check(Kind::Server, failed, "", "{}", ("Connect server time", "Failed"));
     check(Kind::Settings, refused, "weakening_held", "{}", ("Weaker rules", "Held back"));
@@ -300,6 +316,7 @@ fn statuses_have_words_and_icons() {
     check(&call("{}"), "Succeeded");
     check(&call(r#"{"dry_run":"preview"}"#), "Dry run");
     check(&call(r#"{"replayed_from":"01X"}"#), "Repeated");
+    check(&Record { status: Status::Error, ..call(r#"{"dry_run":"server"}"#) }, "Dry run failed");
     check(&refusal("confirmation_required"), "Needs approval");
     check(&refusal("policy_violation"), "Refused");
     check(&record(Kind::Call, Status::Interrupted), "Unknown");

@@ -41,7 +41,7 @@ pub(crate) fn status(record: &Record) -> State {
             "approval_denied" => return state("refused", "Denied", "x"),
             "approval_expired" => return state("cancelled", "Expired", "clock"),
             "approval_not_shown" => return state("error", "Not shown", "x"),
-            "grant_created" => return state("ok", "Granted", "repeat"),
+            "grant_created" => return state("ok", "Standing approval", "repeat"),
             "grant_revoked" => return state("cancelled", "Revoked", "ban"),
             _ => {}
         }
@@ -57,7 +57,9 @@ pub(crate) fn status(record: &Record) -> State {
             state("waiting", "Needs approval", "clock")
         }
         (Status::Refused, _) => state("refused", "Refused", "ban"),
+        (Status::Error, CallMark::DryRun) => state("error", "Dry run failed", "x"),
         (Status::Error, _) => state("error", "Failed", "x"),
+        (Status::Started, CallMark::DryRun) => state("waiting", "Dry run running", "clock"),
         (Status::Started, _) => state("waiting", "Running", "clock"),
         (Status::Cancelled, _) => state("cancelled", "Cancelled", "ban"),
         (Status::Interrupted, _) => state("error", "Unknown", "medium"),

@@ -1,9 +1,10 @@
 //! The state of a request in words: the headline of its page, and what became of it.
 
 use mcpproxy_core::{ApprovalState, Assurance, DeniedBy, Untrusted};
+use mcpproxy_gateway::ApprovalView;
 use mcpproxy_store::StoredApproval;
 
-use crate::ui::pages::labels::Time;
+use crate::ui::pages::labels::{Time, ran_words};
 use crate::visible::Visible;
 
 /// The outcome of a closed request.
@@ -53,11 +54,14 @@ pub(crate) fn state_time(approval: &StoredApproval, state: ApprovalState) -> i64
 }
 
 impl Outcome {
-    pub(crate) fn new(approval: &StoredApproval, state: ApprovalState, now_ms: i64) -> Self {
+    pub(crate) fn new(view: &ApprovalView, state: ApprovalState, now_ms: i64) -> Self {
+        let approval = &view.approval;
+        let ran = ran_words(view.ran);
         let by = decided_by(approval).start;
         let when =
             |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
         let decided = when(approval.decided_ms);
+        let expires = Time::new(approval.expires_ms, now_ms);
         let how = match approval.given {
             Some(Assurance::Form) => " in a form",
             Some(Assurance::Session) | None => "",
@@ -67,11 +71,14 @@ impl Outcome {
             ApprovalState::Pending => ("Waiting", String::new()),
             ApprovalState::Approved => (
                 "Approved, not yet run",
-                format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call."),
+                format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call, \
+                     at the latest {} ({}). If you made the call in a terminal, run the same command again.",
+                    expires.clock, expires.words
+                ),
             ),
             ApprovalState::Consumed => (
-                "Approved and run",
-                format!("{by} approved this call{how}{decided}. It ran once{}.", when(approval.consumed_ms)),
+                ran.state,
+                format!("{by} approved this call{how}{decided}. {}{}.", ran.sentence, when(approval.consumed_ms)),
             ),
             ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
             ApprovalState::Expired if approval.decided_by.is_some() => (

@@ -6,7 +6,7 @@
 //! members become sentences whoever wrote them, and the page says who did. All other members are rows of the table.
 
 use mcpproxy_core::{Parts, json};
-use mcpproxy_gateway::{ApprovalDetails, SaidBy};
+use mcpproxy_gateway::{ApprovalDetails, FailedDryRun, SaidBy};
 use mcpproxy_store::StoredDryRun;
 use serde_json::Value;
 
@@ -49,6 +49,23 @@ pub(crate) struct Sentence {
 pub(crate) struct PreviewRow {
     pub(crate) name: Visible,
     pub(crate) value: ShownValue,
+}
+
+/// A dry run that failed, which has a record and no result to show.
+pub(crate) struct FailedPreview {
+    pub(crate) record: String,
+    pub(crate) time: Time,
+    pub(crate) code: Option<Visible>,
+}
+
+impl FailedPreview {
+    pub(crate) fn new(failed: &FailedDryRun, now_ms: i64) -> Self {
+        Self {
+            record: failed.record.to_string(),
+            time: Time::new(failed.at_ms, now_ms),
+            code: failed.code.as_ref().map(Visible::untrusted),
+        }
+    }
 }
 
 impl Preview {

@@ -115,19 +115,22 @@ fn tools_are_ordered_by_time_and_by_failures() {
     assert_eq!(traffic.failing[1].activity, "/ui/activity?server=b&tool=y%2F..%2Fz%3F&status=error");
     assert!(!traffic.failing[0].name.to_string().contains("<script>"));
     let figures: Vec<&str> = traffic.figures.iter().map(|figure| figure.value.as_str()).collect();
-    assert_eq!(figures, ["9", "3", "0", "1.5 ms"]);
+    assert_eq!(figures, ["9", "3", "0", "0", "1.5 ms"]);
 }
 
 #[test]
 fn reasons_are_in_plain_words() {
     let reason = |code: &str| RefusalCount { code: Untrusted::new(code), count: 1 };
-    let reasons = ["MISSING_INTENT", "forbidden_attempt", "", HOSTILE].map(reason).to_vec();
+    let reasons = ["MISSING_INTENT", "confirmation_required", "forbidden_attempt", "", HOSTILE].map(reason).to_vec();
     let refusals = RefusalCounts { reasons, read: 2_001, is_cut: true };
     let traffic = Traffic::new(&[], &summary(Vec::new()), &refusals, Period::Week, NOW_MS);
     let words: Vec<String> = traffic.refusals.iter().map(|row| row.words.to_string()).collect();
     let expected =
         ["The call has no intent parameter.", "A contract forbids the tool.", "Without a code", "Another reason"];
     assert_eq!(words, expected);
+    // A call that waits for an approval is not refused.
+    let figures: Vec<&str> = traffic.figures.iter().map(|figure| figure.value.as_str()).collect();
+    assert_eq!(figures.get(2..4), Some(["1,999+", "1+"].as_slice()));
     assert!(!format!("{:?}", traffic.refusals).contains("<script>"));
     assert_eq!(traffic.refusals_note.as_deref(), Some("Counts the newest 2,000 refusals."));
 }

@@ -1,7 +1,7 @@
 //! The calls of agents: over time, by reason of refusal, by duration and by failures.
 
 use mcpproxy_core::ErrorCode;
-use mcpproxy_store::{HourlyCount, RefusalCounts, Summary, SummaryGroup};
+use mcpproxy_store::{HourlyCount, RefusalCount, RefusalCounts, Summary, SummaryGroup};
 
 use super::chart::{Chart, Period};
 use crate::ui::pages::amount::{CALLS_COUNTED, duration, encoded, grouped, one_line};
@@ -59,7 +59,12 @@ impl Traffic {
     ) -> Self {
         let failed: u64 = hours.iter().map(|hour| hour.failed).sum();
         let calls: u64 = hours.iter().map(|hour| hour.calls).sum();
-        let refused = if refusals.is_cut { format!("{}+", grouped(refusals.read - 1)) } else { grouped(refusals.read) };
+        // A call that waits for an approval is recorded as refused, but nobody refused it.
+        let is_asked = |reason: &&RefusalCount| reason.code.for_json() == ErrorCode::ConfirmationRequired.as_str();
+        let asked: u64 = refusals.reasons.iter().filter(is_asked).map(|reason| reason.count).sum();
+        let more = if refusals.is_cut { "+" } else { "" };
+        let read = refusals.read - u64::from(refusals.is_cut);
+        let refused = format!("{}{more}", grouped(read.saturating_sub(asked)));
         let slow = duration_or_dash(summary.duration.p95_us);
         Self {
             chart: Chart::new(hours, period, now_ms),
@@ -68,10 +73,17 @@ impl Traffic {
                 Figure { name: "Calls", value: grouped(calls) },
                 Figure { name: "Failed", value: grouped(failed) },
                 Figure { name: "Refused", value: refused },
+                Figure { name: "Asked for approval", value: format!("{}{more}", grouped(asked)) },
                 Figure { name: "95 % are faster than", value: slow },
             ],
             counted: CALLS_COUNTED,
-            refusals: refusals.reasons.iter().take(REASONS_MAX).map(RefusalRow::new).collect(),
+            refusals: refusals
+                .reasons
+                .iter()
+                .filter(|reason| !is_asked(reason))
+                .take(REASONS_MAX)
+                .map(RefusalRow::new)
+                .collect(),
             refusals_note: refusals
                 .is_cut
                 .then(|| format!("Counts the newest {} refusals.", grouped(refusals.read - 1))),
@@ -86,7 +98,7 @@ fn duration_or_dash(us: Option<u64>) -> String {
 }
 
 impl RefusalRow {
-    fn new(reason: &mcpproxy_store::RefusalCount) -> Self {
+    fn new(reason: &RefusalCount) -> Self {
         let code = reason.code.for_json();
         let words = match code {
             "" => "Without a code",

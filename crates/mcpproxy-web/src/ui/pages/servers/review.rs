@@ -172,6 +172,12 @@ fn sort(entries: &mut [ReviewEntry]) {
     });
 }
 
+/// Words a count of new definitions: `2 new tools`.
+fn plural(what: &str, count: usize) -> String {
+    let is_one = count == 1 || !what.starts_with("new ") || what.ends_with('s');
+    if is_one { what.to_owned() } else { format!("{what}s") }
+}
+
 /// Counts new definitions by what they are, and changed ones by what changed.
 fn counts(entries: &[ReviewEntry]) -> Vec<Count> {
     let mut all: BTreeMap<String, usize> = BTreeMap::new();
@@ -186,7 +192,7 @@ fn counts(entries: &[ReviewEntry]) -> Vec<Count> {
         }
     }
     let mut counts: Vec<Count> =
-        all.iter().take(20).map(|(what, count)| Count { what: short(what), count: *count }).collect();
+        all.iter().take(20).map(|(what, count)| Count { what: short(&plural(what, *count)), count: *count }).collect();
     counts.sort_by_key(|one| Reverse(one.count));
     counts
 }

@@ -1,13 +1,61 @@
 //! Dry runs in sentences, and the form for standing approvals.
 
 use askama::Template as _;
-use mcpproxy_core::{Assurance, RiskLevel, Untrusted};
-use mcpproxy_store::{StoredApproval, StoredDryRun};
+use mcpproxy_core::{ApprovalState, Assurance, RiskLevel, Untrusted};
+use mcpproxy_gateway::{ApprovalView, FailedDryRun};
+use mcpproxy_store::{ApprovalPage, RecordId, Status, StoredApproval, StoredDryRun};
 use serde_json::{Value, json};
 
 use super::{AFTER, BOTH, NOW_MS, approval, aside, frame, view};
 use crate::ui::pages::confirm::{Confirm, Typed, TypedStanding};
 use crate::ui::pages::grant_schema;
+use crate::ui::pages::lists::{Inbox, Selected};
+use crate::ui::pages::whole::whole;
+
+#[test]
+fn a_refused_dry_run_is_shown() {
+    let record = RecordId::parse("01HF7YAT00ZZW1Z00000000000").unwrap();
+    let failed = FailedDryRun { record, at_ms: NOW_MS - 2_000, code: Some(Untrusted::new("policy_<b>violation")) };
+    let view = ApprovalView { dry_run: None, failed_dry_run: Some(failed), ..view(approval(AFTER, "")) };
+    let page = Confirm::new(frame("dry"), &view, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(!page.contains("made no dry run") && !page.contains("<b>violation"), "{page}");
+    assert!(page.contains("The server refused a dry run with the same arguments"), "{page}");
+    assert!(page.contains(&format!("/ui/activity/{record}")), "{page}");
+}
+
+#[test]
+fn a_call_that_ran_and_failed_does_not_look_like_a_success() {
+    let record = RecordId::parse("01HF7YAT00ZZW1Z00000000000").unwrap();
+    let ran = StoredApproval {
+        args: None,
+        state: ApprovalState::Consumed,
+        decided_by: Some("ben".to_owned()),
+        decided_ms: Some(NOW_MS - 30_000),
+        consumed_ms: Some(NOW_MS - 20_000),
+        record: Some(record),
+        ..approval(AFTER, "")
+    };
+    let failed = ApprovalView { ran: Some(Status::Error), ..view(ran.clone()) };
+    let page = Confirm::new(frame("x"), &failed, BOTH, Typed::default(), NOW_MS).render().unwrap();
+    assert!(page.contains("ran and failed at") && page.contains("It ran once and failed 20 seconds ago."), "{page}");
+    assert!(page.contains("card over failed") && !page.contains("Approved and run"), "{page}");
+    let list = ApprovalPage { approvals: vec![ran], next: None };
+    let rows =
+        |status: Status| Inbox::new(frame("x"), &list, &[(record, status)], Selected::All, NOW_MS).render().unwrap();
+    assert!(rows(Status::Error).contains("<span>Ran and failed <time"));
+    assert!(rows(Status::Success).contains("<span>Ran <time"));
+}
+
+#[test]
+fn the_plain_text_says_what_was_sent() {
+    let check = |state: ApprovalState, expected: &str| {
+        let text = whole(&view(StoredApproval { state, ..approval(AFTER, "") }));
+        assert!(text.contains(expected), "{text}");
+    };
+    check(ApprovalState::Pending, "ARGUMENTS, as the server gets them if you approve");
+    check(ApprovalState::Consumed, "ARGUMENTS, as sent to the server");
+    check(ApprovalState::Denied, "ARGUMENTS, as requested, never sent to the server");
+}
 
 #[test]
 fn a_dry_run_is_told_in_sentences() {

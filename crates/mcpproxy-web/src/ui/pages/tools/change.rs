@@ -8,7 +8,7 @@ use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{ServerName, Tool};
 
-use super::rule::sentences;
+use super::rule::{kept_by_server, sentences};
 use super::text_diff::{DiffLine, text_diff};
 use super::typed::Typed;
 use crate::auth::factor::Factors;
@@ -29,6 +29,8 @@ pub(crate) struct Preview {
     pub(crate) name: String,
     /// The contract after the change, in sentences.
     pub(crate) rule: Vec<Visible>,
+    /// Requirements that stay because only the server's contract has them.
+    pub(crate) kept: Option<String>,
     pub(crate) path: String,
     pub(crate) file: Visible,
     pub(crate) is_new_file: bool,
@@ -58,11 +60,15 @@ impl Preview {
         let more = lines.len().saturating_sub(WEAKER_MAX);
         lines.truncate(WEAKER_MAX);
         lines.extend((more > 0).then(|| Visible::of(&format!("{more} more"))));
+        // The effective contract that the tool would have.
+        let written = draft.contracts.matching(&tool.name);
+        let contract = Effective::of(&written, tool.offered.contract.as_ref(), tool.offered.hints);
         let after: String = draft.after.chars().take(PASTE_MAX_CHARS).collect();
         Self {
             frame,
             name: tool.name.to_string(),
-            rule: rule(tool, draft, settings),
+            rule: sentences(&contract, settings).iter().map(|sentence| Visible::of(sentence)).collect(),
+            kept: kept_by_server(&contract).filter(|_| !weaker.lines().is_empty()),
             path: format!("/ui/tools/{}/{}", tool.name.server(), tool.name.tool()),
             file: Visible::of(&draft.file),
             is_new_file: draft.before.is_empty(),
@@ -78,13 +84,6 @@ impl Preview {
             error: None,
         }
     }
-}
-
-/// Words the effective contract that the tool would have.
-fn rule(tool: &Tool, draft: &ContractDraft, settings: ContractSettings) -> Vec<Visible> {
-    let written = draft.contracts.matching(&tool.name);
-    let contract = Effective::of(&written, tool.offered.contract.as_ref(), tool.offered.hints);
-    sentences(&contract, settings).iter().map(|sentence| Visible::of(sentence)).collect()
 }
 
 /// The recorded calls of last week, decided with the changed contract.

@@ -7,6 +7,7 @@ use mcpproxy_core::{RiskLevel, Tool, Variant};
 use mcpproxy_store::Record;
 use serde_json::Value;
 
+use super::condition::when;
 use super::explained::Explained;
 use super::parameters::{self, Parameters};
 use super::rule::needs;
@@ -57,7 +58,7 @@ pub(crate) struct OneTool {
     pub(crate) call_with: &'static str,
     pub(crate) is_forbidden: bool,
     pub(crate) description: LongText,
-    pub(crate) needs: Vec<&'static str>,
+    pub(crate) needs: Vec<Visible>,
     pub(crate) fields: Vec<FieldRow>,
     pub(crate) is_written: bool,
     pub(crate) digest: String,
@@ -142,7 +143,7 @@ impl OneTool {
             call_with: tool.call_with().tool(),
             is_forbidden: contract.risk() == Some(RiskLevel::Forbidden),
             description: LongText::new(tool.offered.description.for_json()),
-            needs: needs(contract, about.settings),
+            needs: needs(contract, about.settings).iter().map(|need| Visible::of(need)).collect(),
             fields: contract_fields(contract),
             is_written: contract.is_written,
             digest: tool.contract_digest_text().chars().take(16).collect(),
@@ -187,6 +188,9 @@ fn who(source: &str) -> &'static str {
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Object(_) if when(value).is_some() => {
+            when(value).map(|words| format!("only if {words}")).unwrap_or_default()
+        }
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Array(values) if values.is_empty() => "none".to_owned(),
