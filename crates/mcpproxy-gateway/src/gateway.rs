@@ -2,6 +2,7 @@
 
 mod contracts;
 mod counts;
+mod readings;
 mod reviews;
 mod servers;
 mod settings;
@@ -26,6 +27,7 @@ use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, keep_watch, notify};
 use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
+use crate::export::{self, ExportProgress};
 use crate::held::{self, HeldChanges};
 use crate::message::member;
 use crate::oauth::OAuth;
@@ -43,6 +45,7 @@ use verification::VerificationSlot;
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
+pub use readings::GatewayReadings;
 pub use reviews::{LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
@@ -62,6 +65,7 @@ pub struct Gateway {
     held: Arc<Mutex<Option<Arc<HeldChanges>>>>,
     replays: Arc<Replays>,
     verification: Arc<VerificationSlot>,
+    export: Option<Arc<ExportProgress>>,
 }
 
 pub struct Options {
@@ -104,12 +108,14 @@ impl Gateway {
             record::now_ms,
         );
         state.provider_tokens.set(settings.agents.oauth.as_ref());
+        state.ledger.measure(settings.metrics.enabled);
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into(), Arc::clone(&oauth));
         let (base_url, reload_error, held) = (base_url.into(), Arc::default(), Arc::default());
         let verification = Arc::default();
-        let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification };
+        let export = export::start(settings.export.as_ref(), &state.store, &state.ledger, &state.stopping);
+        let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification, export };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         let (approvals, stopping) = (&gateway.state.approvals, &gateway.state.stopping);
@@ -152,6 +158,8 @@ impl Gateway {
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
         self.state.usages.resize(settings.limits.memory_bytes);
+        self.state.meter.turn(settings.metrics.enabled);
+        self.state.ledger.measure(settings.metrics.enabled);
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.oauth.set_base_url(link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));

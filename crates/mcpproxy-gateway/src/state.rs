@@ -20,6 +20,7 @@ use crate::approvals::{Approvals, RequestStates};
 use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
+use crate::meter::CallMeter;
 use crate::snapshot::Snapshot;
 use crate::trusted::Trust;
 
@@ -39,6 +40,8 @@ pub(crate) struct SharedState {
     pub(crate) parked: Parked,
     /// Recent calls, counted for rate limits.
     pub(crate) limits: Limits,
+    /// Times calls, for metrics.
+    pub(crate) meter: CallMeter,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
     /// Counts the answers that are kept for repeated calls.
@@ -76,6 +79,7 @@ impl SharedState {
             usages: Usages::new(snapshot.settings.limits.memory_bytes),
             parked: Parked::default(),
             limits: Limits::default(),
+            meter: CallMeter::new(snapshot.settings.metrics.enabled),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),
             events: Events::default(),

@@ -11,6 +11,7 @@ mod events;
 mod export;
 mod filters;
 mod login;
+mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod parameters;
 mod policy;
@@ -38,6 +39,7 @@ use endpoint::Endpoint;
 pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
+        metrics::ENDPOINTS,
         clients::ENDPOINTS,
         tokens::ENDPOINTS,
         servers::ENDPOINTS,

@@ -18,6 +18,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0007_pins.sql"),
     include_str!("schema/0008_people.sql"),
     include_str!("schema/0009_server_sign_ins.sql"),
+    include_str!("schema/0010_exports.sql"),
 ];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

@@ -45,7 +45,8 @@ async fn what_the_admin_sees() {
                     "path": "/data/mcp_config.json", "exists": false, "error": null, "mistakes": [], "warnings": [], "held": null
                 },
                 "approvals": {"waiting": 0, "has_users": false},
-                "log": {"state": "ok", "reason": null, "since": null}
+                "log": {"state": "ok", "reason": null, "since": null},
+                "export": null
             }),
         ),
     )
