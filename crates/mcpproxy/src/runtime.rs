@@ -45,7 +45,7 @@ use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
-use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
+use mcpproxy_web::{AdminKey, App, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -127,8 +127,7 @@ impl Runtime {
 
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
-        let metrics_listeners = bind_metrics(&settings).await?;
-        let metrics_address = metrics_listeners.as_ref().map(|own| own.main.local_addr()).transpose()?;
+        let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
         if !accepted.damage {
@@ -174,14 +173,11 @@ impl Runtime {
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
-        let metrics_server = metrics_listeners
-            .zip(metrics_app)
-            .map(|(listeners, app)| HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES)));
+        let metrics_server = metrics_listeners.zip(metrics_app).map(metrics_server);
         let (current, wanted, read) = (files, None, operator_files::read);
         let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
         let files =
             WatchedFiles { path, referenced, seen, current, wanted, known, remember, gateway: own, guard, read };
-        let reload = Reload { files, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,
@@ -194,7 +190,7 @@ impl Runtime {
             server,
             metrics_server,
             stopping,
-            reload,
+            reload: Reload { files, requests },
             changes,
             _lock: lock,
         })
@@ -223,6 +219,11 @@ impl Runtime {
         stop(self.server, &self.gateway).await;
         ended
     }
+}
+
+/// Serves metrics on an address of their own.
+fn metrics_server((listeners, app): (Listeners, App)) -> HttpServer {
+    HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES))
 }
 
 fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {

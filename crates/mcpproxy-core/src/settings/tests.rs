@@ -181,10 +181,7 @@ fn a_pasted_file() {
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
         limits: LimitSettings { disk: Some(100 * 1024 * 1024 * 1024), ..LimitSettings::default() },
-        metrics: MetricsSettings::default(),
-        export: None,
-        warnings: Vec::new(),
-        written: Written::default(),
+        ..Settings::default()
     };
     let mut settings = parse(PASTED, &World).unwrap();
     // `tests/identity.rs` looks at identities. Here they differ, because they are made of the text with its references.
