@@ -18,6 +18,7 @@ pub mod json;
 mod limits;
 pub mod lock;
 mod mask;
+pub mod meter;
 mod name;
 mod nearest;
 mod outcome;

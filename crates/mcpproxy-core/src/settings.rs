@@ -35,11 +35,13 @@ mod changes;
 mod contracts;
 mod digest;
 mod effective;
+mod export;
 mod foreign;
 mod identity;
 mod intent;
 mod keys;
 mod limits;
+mod metrics;
 mod oauth;
 mod people;
 mod read;
@@ -74,6 +76,7 @@ pub use approvals::{ApprovalSettings, Channel, Channels, Notify, Webhook};
 pub use changes::{Changes, changed_keys, changed_server_keys, diff};
 pub use contracts::{ContractSettings, Unclassified, Weakening};
 pub use effective::{EffectiveSetting, SettingSource, Written};
+pub use export::{ExportSettings, ExportTo};
 pub use foreign::{
     RelocatedSecret, ServerKey, TranslatedServer, escape_references, free_name, relocate_secrets, server_keys,
     translate,
@@ -81,6 +84,7 @@ pub use foreign::{
 pub use identity::{ServerIdentity, WrittenTransport};
 pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
+pub use metrics::MetricsSettings;
 pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
 pub use people::{OidcSettings, PeopleSettings, Selectors, SessionSettings};
 pub use reference::{Outside, Unresolved};
@@ -127,6 +131,9 @@ pub struct Settings {
     pub allowed_origins: Vec<String>,
     pub storage: StorageSettings,
     pub limits: LimitSettings,
+    pub metrics: MetricsSettings,
+    /// The destination that gets a copy of every record.
+    pub export: Option<ExportSettings>,
     /// Keys of other clients without a meaning here, in the order of the file.
     pub warnings: Vec<Warning>,
     /// The places of the keys in the file.
@@ -236,6 +243,8 @@ impl Default for Settings {
             allowed_origins: Vec::new(),
             storage: StorageSettings::default(),
             limits: LimitSettings::default(),
+            metrics: MetricsSettings::default(),
+            export: None,
             warnings: Vec::new(),
             written: Written::default(),
         }
@@ -264,6 +273,12 @@ impl Settings {
         let client_secret = self.people.oidc.as_ref().and_then(|oidc| oidc.client_secret.as_ref());
         if client_secret.is_some_and(Secret::stands_in_file) {
             found.push("people.oidc.client_secret".to_owned());
+        }
+        if self.metrics.token.as_ref().is_some_and(Secret::stands_in_file) {
+            found.push("metrics.token".to_owned());
+        }
+        if self.export.as_ref().and_then(|export| export.token.as_ref()).is_some_and(Secret::stands_in_file) {
+            found.push("export.token".to_owned());
         }
         found
     }
@@ -356,6 +371,8 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
         limits: limits::read(reader, fields).unwrap_or_default(),
+        metrics: metrics::read(reader, fields).unwrap_or_default(),
+        export: export::read(reader, fields),
         warnings: Vec::new(),
         written: Written::default(),
     };

@@ -53,6 +53,7 @@ use serde_json::json;
 use crate::agents::ConnectedAgent;
 use crate::answer::{cancelled, error_result, unrecorded};
 use crate::message::{INVALID_PARAMS, Reply, RpcError};
+use crate::meter::{CallClock, Stage};
 use crate::offload::offload;
 use crate::record::{self, RequestedCall};
 use crate::snapshot::Snapshot;
@@ -85,6 +86,7 @@ struct Incoming<'a> {
     snapshot: Arc<Snapshot>,
     /// Data for the record of a refusal.
     requested: RequestedCall<'a>,
+    clock: CallClock<'a>,
 }
 
 /// A call that ended before it was sent.
@@ -101,12 +103,15 @@ enum Stopped {
 /// Makes a call and returns what its agent gets.
 pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request: CallRequest<'_>) -> Reply {
     let CallRequest { target, passage } = request;
+    let clock = state.meter.start();
     let snapshot = state.snapshot_for(target.server().as_ref()).await;
-    let mut incoming = Incoming { state, agent, passage, snapshot, requested: target.requested() };
-    match run(&mut incoming, target).await {
+    let mut incoming = Incoming { state, agent, passage, snapshot, requested: target.requested(), clock };
+    let reply = match run(&mut incoming, target).await {
         Ok(reply) => reply,
         Err(stopped) => Box::pin(incoming.end(stopped)).await,
-    }
+    };
+    incoming.clock.finish();
+    reply
 }
 
 /// Runs the path of a call, from declaration to answer.
@@ -131,12 +136,14 @@ async fn proceed(
     let (state, agent) = (incoming.state, incoming.agent);
     // 4 decide: allow, ask a user, preview, repeat or deny.
     let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
+    incoming.clock.lap(Stage::Decide);
     // 5 approve: a user's approval becomes a permit, decided on the newest snapshot.
     let (permit, approved_by) = match decision {
         Decision::Allow(permit) => (permit, None),
         Decision::Ask(request) => {
             let approved = Box::pin(approval::obtain(incoming, request, extras)).await?;
             incoming.snapshot = approved.snapshot;
+            incoming.clock.lap(Stage::Approve);
             (approved.permit, approved.by)
         }
         Decision::Preview(preview) => return Ok(Box::pin(dry_run::preview(state, agent, &preview)).await),
@@ -146,11 +153,13 @@ async fn proceed(
     // 6 open: no record, no call.
     let mut call = PermittedCall::new(&incoming.snapshot, agent, &permit)?.approved_by(approved_by);
     let record = call.open(state, &permit, &incoming.passage).await?;
+    incoming.clock.lap(Stage::Open);
     // 7 forward: the permit is spent, and the server's reply is checked against the contract.
-    let reply = call.forward(permit, &incoming.passage).await;
+    let reply = call.forward(permit, &incoming.passage, &mut incoming.clock).await;
     // 8 close: the outcome finishes the record.
     let id = record.id();
     call.close(state, record, &reply).await;
+    incoming.clock.lap(Stage::Close);
     Ok(call.answer(reply, id))
 }
 

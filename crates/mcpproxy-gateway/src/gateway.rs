@@ -3,6 +3,7 @@
 mod cluster;
 mod contracts;
 mod counts;
+mod readings;
 mod reviews;
 mod servers;
 mod settings;
@@ -28,6 +29,7 @@ use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, InForce, keep_watch, notify};
 use crate::contract_changes::{Reload, of_snapshots};
 use crate::events::{GatewayEvent, ReloadSummary};
+use crate::export::{self, ExportProgress};
 use crate::held::{self, HeldChanges};
 use crate::members::Members;
 use crate::message::member;
@@ -47,6 +49,7 @@ use verification::VerificationSlot;
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
+pub use readings::GatewayReadings;
 pub use reviews::{LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
@@ -66,6 +69,7 @@ pub struct Gateway {
     held: Arc<Mutex<Option<Arc<HeldChanges>>>>,
     replays: Arc<Replays>,
     verification: Arc<VerificationSlot>,
+    export: Option<Arc<ExportProgress>>,
 }
 
 pub struct Options {
@@ -111,12 +115,14 @@ impl Gateway {
             record::now_ms,
         );
         state.provider_tokens.set(settings.agents.oauth.as_ref());
+        state.ledger.measure(settings.metrics.enabled);
         let lists = ToolLists::new(tools);
         let replays = Arc::new(Replays::new(lists.clone()));
         let servers = Servers::new(Arc::clone(&state), files, lists, logs, demo_command.into(), Arc::clone(&oauth));
         let (base_url, reload_error, held) = (base_url.into(), Arc::default(), Arc::default());
         let verification = Arc::default();
-        let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification };
+        let export = export::start(settings.export.as_ref(), &state.store, &state.ledger, &state.stopping);
+        let gateway = Self { state, servers, oauth, base_url, reload_error, held, replays, verification, export };
         let watching = Arc::clone(&gateway.state);
         tokio::spawn(async move { watching.tokens.watch().await });
         tokio::spawn(keep_listening(Arc::clone(&gateway.state)));
@@ -160,6 +166,8 @@ impl Gateway {
         *self.reload_error_slot() = None;
         let two_key = settings.intent.two_key;
         self.state.usages.resize(settings.limits.memory_bytes);
+        self.state.meter.turn(settings.metrics.enabled);
+        self.state.ledger.measure(settings.metrics.enabled);
         self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
         self.oauth.set_base_url(link_base(&settings, &self.base_url));
         self.servers.refresh(Some(files));

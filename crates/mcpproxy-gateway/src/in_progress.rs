@@ -29,6 +29,10 @@ impl InProgress {
         Working { count: Arc::clone(&self.count) }
     }
 
+    pub(crate) fn count(&self) -> usize {
+        *self.count.borrow()
+    }
+
     /// Waits until no work is in progress.
     pub(crate) async fn none(&self) {
         let mut count = self.count.subscribe();

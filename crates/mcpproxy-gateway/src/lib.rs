@@ -16,13 +16,14 @@
 //! | `held` | changes of the operator's files that wait for a user |
 //! | `trusted` | how servers came into the settings, and the rules that follow |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
+//! | `export` | copies records to a file or an endpoint, for a SIEM |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `oauth` | signs the gateway in to servers that ask for it, and keeps their tokens valid |
 //! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
 //! | `bus` | messages between gateways that share a database |
 //! | `fair_pool` | shares slots and memory fairly between agents |
-//! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
+//! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `meter`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
 
 mod agents;
 mod answer;
@@ -34,6 +35,7 @@ mod crash;
 mod downstream;
 mod event_stream;
 mod events;
+mod export;
 mod fair_pool;
 mod gateway;
 mod headers;
@@ -42,6 +44,7 @@ mod in_progress;
 mod kept_answers;
 mod members;
 mod message;
+mod meter;
 mod oauth;
 mod offload;
 mod own_file;
@@ -69,9 +72,10 @@ pub use approvals::{
 pub use downstream::{router, serve_stdio};
 pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
+pub use export::ExportReadings;
 pub use gateway::{
-    DraftError, ExplainError, Gateway, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView, NotRestarted, Options,
-    PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf, version,
+    DraftError, ExplainError, Gateway, GatewayReadings, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView, NotRestarted,
+    Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf, version,
 };
 pub use headers::header_value;
 pub use held::HeldChanges;

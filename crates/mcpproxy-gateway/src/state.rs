@@ -22,6 +22,7 @@ use crate::events::Events;
 use crate::in_progress::InProgress;
 use crate::kept_answers::KeptAnswers;
 use crate::members::Members;
+use crate::meter::CallMeter;
 use crate::snapshot::Snapshot;
 use crate::trusted::Trust;
 
@@ -45,6 +46,8 @@ pub(crate) struct SharedState {
     pub(crate) parked: Parked,
     /// Says that the store counts the calls of limited tools, with their records.
     pub(crate) limits: Limits,
+    /// Times calls, for metrics.
+    pub(crate) meter: CallMeter,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
     /// Counts the answers that are kept for repeated calls.
@@ -80,7 +83,10 @@ impl SharedState {
         members: Arc<Members>,
         trust: Trust,
     ) -> Self {
-        let memory_bytes = snapshot.load().settings.limits.memory_bytes;
+        let (memory_bytes, metered) = {
+            let settings = &snapshot.load().settings;
+            (settings.limits.memory_bytes, settings.metrics.enabled)
+        };
         let bus = Arc::new(Bus::new(store.clone()));
         Self {
             session_ids: SessionIds::new(store.clone()),
@@ -93,6 +99,7 @@ impl SharedState {
             sessions: Sessions::default(),
             usages: Usages::new(memory_bytes),
             limits: Limits::counted_by_store(None),
+            meter: CallMeter::new(metered),
             request_states: RequestStates::new(store.clone()),
             kept_answers: KeptAnswers::new(store.clone()),
             events: Events::default(),

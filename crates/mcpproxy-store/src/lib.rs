@@ -54,12 +54,14 @@ pub use log::bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom
 pub use log::calls::{CallsFrom, RecordedCall};
 pub use log::checkpoint::Checkpoint;
 pub use log::damage::{Damage, DamageKind};
+pub use log::export::ExportBatch;
 pub use log::feed::{Feed, FeedCursor};
 pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;
 pub use log::hourly::{HourlyCount, REFUSALS_MAX, RefusalCount, RefusalCounts};
 pub use log::ledger::{Ledger, LedgerOptions, WaitFor};
 pub use log::list::{Cursor, Page};
+pub use log::meter::{CallLabels, LogReadings, ServerReadings};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};

@@ -18,6 +18,8 @@ on_both!(
     a_look_takes_in_so_much_and_no_more,
     chains_are_watched_together,
     nothing_is_missed_while_calls_come_in,
+    an_export_has_every_call_once_when_it_has_ended,
+    the_position_of_an_export_is_kept,
 );
 
 async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: usize) -> Vec<(i64, Status)> {
@@ -208,4 +210,40 @@ async fn nothing_is_missed_while_calls_come_in(place: &Place) {
     let expected = all(&store).await;
     assert_eq!(seen.len(), expected.len());
     assert!(expected.iter().all(|record| seen.get(&record.id) == Some(record)), "all in their final state");
+}
+
+async fn exported(store: &Store, ledger: &Ledger, position: &mut i64, limit: usize) -> Vec<(i64, Status)> {
+    let batch = store.export_batch(ledger.chain(), *position, limit).await.unwrap();
+    assert_eq!(batch.missed, 0);
+    *position = batch.next;
+    batch.records.iter().map(|(_, record)| (record.seq, record.status)).collect()
+}
+
+async fn an_export_has_every_call_once_when_it_has_ended(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let mut position = 0;
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    assert_eq!(exported(&store, &ledger, &mut position, 10).await, [(2, Status::Refused)]);
+    assert_eq!(exported(&store, &ledger, &mut position, 10).await, []);
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    for n in 3..6 {
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
+    }
+    // The end of the call has position 3.
+    assert_eq!(exported(&store, &ledger, &mut position, 2).await, [(1, Status::Success), (4, Status::Refused)]);
+    assert_eq!(exported(&store, &ledger, &mut position, 2).await, [(5, Status::Refused), (6, Status::Refused)]);
+    assert_eq!(exported(&store, &ledger, &mut position, 2).await, []);
+    assert_eq!(position, 6);
+}
+
+async fn the_position_of_an_export_is_kept(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let chain = ledger.chain();
+    assert_eq!(store.export_position(chain, "a").await.unwrap(), 0);
+    for seq in [3, 7] {
+        store.move_export(chain, "a", seq, 1).await.unwrap();
+        assert_eq!(store.export_position(chain, "a").await.unwrap(), seq);
+    }
+    assert_eq!(store.export_position(chain, "b").await.unwrap(), 0);
 }

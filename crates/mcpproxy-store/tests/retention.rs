@@ -15,6 +15,7 @@ on_both!(
     the_end_of_the_chain_stays,
     old_payloads_go_and_their_records_stay,
     payloads_over_the_limit_go_oldest_first,
+    an_export_counts_what_was_removed_before_it,
 );
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -141,4 +142,23 @@ async fn payloads_over_the_limit_go_oldest_first(place: &Place) {
     let gone = place.sql("SELECT seq FROM records WHERE key NOT IN (SELECT key FROM payloads) ORDER BY seq").await;
     assert_eq!(gone, (1..=20).collect::<Vec<i64>>());
     verified(&store).await;
+}
+
+async fn an_export_counts_what_was_removed_before_it(place: &Place) {
+    let (store, ledger) = place.open().await;
+    for n in 0..5 {
+        ledger.append(old(n), WaitFor::Disk).await.unwrap();
+    }
+    ledger.append(young(5), WaitFor::Disk).await.unwrap();
+    ledger.finish().await.unwrap();
+    let ledger = start(place, &store, Retention { records: Some(DAY), ..NO_RETENTION }).await;
+    until("old records are gone", async || place.sql("SELECT removed_seq FROM chains").await == [5]).await;
+    let chain = ledger.chain();
+    // It had exported two of them.
+    let batch = store.export_batch(chain, 2, 10).await.unwrap();
+    assert_eq!((batch.missed, batch.records.len(), batch.next), (3, 1, 6));
+    assert_eq!(store.export_batch(chain, batch.next, 10).await.unwrap().missed, 0);
+    let position = store.export_position(chain, "new").await.unwrap();
+    assert_eq!(position, 5, "a new destination begins with what is kept");
+    assert_eq!(store.export_batch(chain, position, 10).await.unwrap().missed, 0);
 }

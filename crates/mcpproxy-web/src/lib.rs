@@ -8,6 +8,7 @@
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
 //! - `editor`: changes of the operator's files, as the program implements them.
+//! - `metrics`: the numbers for monitoring systems, as text.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
 //!
@@ -17,6 +18,7 @@ mod action;
 mod auth;
 mod diff;
 pub mod editor;
+mod metrics;
 mod parameters;
 mod peer;
 mod problem;
@@ -32,6 +34,7 @@ mod verb;
 mod visible;
 mod wire;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -88,6 +91,8 @@ pub struct Facts {
     /// The address of the pages: `http://localhost:8080`, or `public_url` of the settings.
     pub base_url: String,
     pub started: Instant,
+    /// The address of its own that `/metrics` has.
+    pub metrics_address: Option<SocketAddr>,
     pub settings_path: PathBuf,
     /// The time in milliseconds since 1970.
     pub now_ms: fn() -> i64,
@@ -97,11 +102,18 @@ pub struct Facts {
 pub type App = Guarded<Router>;
 
 pub fn app(state: Web) -> App {
+    apps(state).0
+}
+
+/// Returns all routes of the process and, if metrics have an address of their own, the routes for that address.
+pub fn apps(state: Web) -> (App, Option<App>) {
     let agents = mcpproxy_gateway::router(&state.gateway);
     let guard = state.guard.clone().at(&state.facts.base_url);
     let app = AppState::new(state);
     let routes = rest::router(&app).merge(ui::router(&app)).merge(agents);
-    Guarded::new(guard, routes.fallback(move |uri: Uri, headers: HeaderMap| unknown(app.clone(), uri, headers)))
+    let metrics = app.web.facts.metrics_address.map(|address| metrics::own_app(&app, address));
+    let routes = routes.fallback(move |uri: Uri, headers: HeaderMap| unknown(app.clone(), uri, headers));
+    (Guarded::new(guard, routes), metrics)
 }
 
 /// Answers unknown paths. Outside `/api` and `/ui` this is a plain-text 404: some clients take any JSON under

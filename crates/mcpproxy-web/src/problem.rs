@@ -140,6 +140,12 @@ problems! {
     METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED "method_not_allowed"
         "this path does not support this method"
         hint "the `Allow` header lists the supported methods";
+    METRICS_OFF = NOT_FOUND "metrics_off"
+        "metrics are off"
+        hint "set `metrics.enabled` to true in the settings";
+    METRICS_ELSEWHERE = NOT_FOUND "metrics_elsewhere"
+        "metrics have an address of their own"
+        hint "read them there, or remove `metrics.listen` from the settings and restart";
     SERVER_NOT_FOUND = NOT_FOUND "server_not_found"
         "no such server"
         hint "GET /api/v1/servers lists all servers";

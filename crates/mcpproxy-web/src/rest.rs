@@ -12,6 +12,7 @@ mod events;
 mod export;
 mod filters;
 mod login;
+mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod parameters;
 mod policy;
@@ -40,6 +41,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     let files = [
         status::ENDPOINTS,
         cluster::ENDPOINTS,
+        metrics::ENDPOINTS,
         clients::ENDPOINTS,
         tokens::ENDPOINTS,
         servers::ENDPOINTS,

@@ -123,6 +123,7 @@ impl Fixture {
             version: "1.2.3",
             address: "127.0.0.1:8080".to_owned(),
             base_url: "http://localhost:8080".to_owned(),
+            metrics_address: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
             now_ms: || NOW_MS,

@@ -33,7 +33,7 @@ use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use mcpproxy_core::{RiskLevel, Variant};
-use mcpproxy_gateway::StateName;
+use mcpproxy_gateway::{ExportReadings, StateName};
 use mcpproxy_store::{Health as LogHealth, Kind, Status as RecordStatus};
 use serde::Serialize;
 use serde_json::Value;
@@ -103,6 +103,8 @@ pub(crate) struct Status {
     pub(crate) cluster: Option<ClusterState>,
     /// The state of the activity log.
     pub(crate) log: LogState,
+    /// The export of the activity log. `null` without one.
+    pub(crate) export: Option<ExportState>,
 }
 
 /// A server that is enabled and not ready.
@@ -124,6 +126,42 @@ pub(crate) struct ApprovalsState {
     pub(crate) waiting: Option<usize>,
     /// True if a user account exists. Without one, nobody can approve a call.
     pub(crate) has_users: Option<bool>,
+}
+
+/// The export of the activity log to a SIEM.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ExportState {
+    /// The path of a file, or the scheme and host of a URL.
+    pub(crate) destination: String,
+    /// The number of records that were exported since the start.
+    pub(crate) exported: u64,
+    /// The number of lines of the log that are not exported yet.
+    pub(crate) behind: u64,
+    /// The number of lines that retention removed before they were exported.
+    pub(crate) missed: u64,
+    /// The time of the last batch that arrived.
+    #[schema(format = DateTime)]
+    last_at: Option<String>,
+    /// The reason why the last batch did not arrive. `null` if it did.
+    pub(crate) reason: Option<String>,
+    /// The start of the failure.
+    #[schema(format = DateTime)]
+    failing_since: Option<String>,
+}
+
+impl From<ExportReadings> for ExportState {
+    fn from(export: ExportReadings) -> Self {
+        let (since, reason) = export.failing.unzip();
+        Self {
+            destination: export.destination,
+            exported: export.exported,
+            behind: export.behind,
+            missed: export.missed,
+            last_at: export.last_ms.map(time::format),
+            reason,
+            failing_since: since.map(time::format),
+        }
+    }
 }
 
 /// The state of the activity log. While it cannot be written, no call is sent.

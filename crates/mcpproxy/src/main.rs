@@ -83,6 +83,9 @@ const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
 const THREADS_MAX: usize = 1024;
 
+/// `json` writes each message of the log on standard error as one JSON object.
+const LOG_FORMAT_VARIABLE: &str = "MCPPROXY_LOG_FORMAT";
+
 /// The number of threads that serve calls, for a machine with this many cores.
 ///
 /// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed over,
@@ -114,12 +117,12 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
 fn log_to_stderr() {
     // The store reports lost connections itself.
     let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn,sqlx=error"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(Colours::of(&std::io::stderr()) == Colours::On)
-        .with_target(false)
-        .init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match std::env::var(LOG_FORMAT_VARIABLE).as_deref() {
+        // Fields at the top level, as collectors of logs expect them.
+        Ok("json") => log.json().flatten_event(true).with_ansi(false).init(),
+        Ok(_) | Err(_) => log.with_ansi(Colours::of(&std::io::stderr()) == Colours::On).init(),
+    }
 }
 
 #[cfg(test)]

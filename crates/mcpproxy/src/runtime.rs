@@ -45,13 +45,13 @@ use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
 use mcpproxy_store::Store;
-use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
+use mcpproxy_web::{AdminKey, App, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
-use self::listen::bind;
+use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
 use self::weigh::KnownTools;
@@ -71,6 +71,8 @@ pub(crate) use self::listen::{Listen, own_url};
 const FINISH_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time to close connections whose last answer is being written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Open files for scrapes of metrics on an address of their own, which bounds the connections.
+const METRICS_FILES: u64 = 256;
 
 /// Findings at the start that the operator accepts. Without a word of the operator, each of them stops the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,6 +95,8 @@ pub(crate) struct Runtime {
     /// False if the demo server runs because there is no settings file.
     pub(crate) has_settings_file: bool,
     server: HttpServer,
+    /// Answers `/metrics` on an address of its own.
+    metrics_server: Option<HttpServer>,
     /// Ends event streams, which would otherwise stay open.
     stopping: CancellationToken,
     reload: Reload,
@@ -123,6 +127,7 @@ impl Runtime {
 
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
+        let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
         if !accepted.damage {
@@ -156,25 +161,25 @@ impl Runtime {
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
         let (reloader, requests) = Reloader::channel();
-        let app = mcpproxy_web::app(Web {
+        let (app, metrics_app) = mcpproxy_web::apps(Web {
             gateway: gateway.clone(),
             reloader,
             store: store.clone(),
             ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
-            facts: facts(address, &base_url, &path),
+            facts: Facts { metrics_address, ..facts(address, &base_url, &path) },
             stopping: stopping.clone(),
             servers_editor: Box::new(SettingsEditor::new(home)),
             contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
+        let metrics_server = metrics_listeners.zip(metrics_app).map(metrics_server);
         let (current, wanted, read) = (files, None, operator_files::read);
         let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
         let files =
             WatchedFiles { path, referenced, seen, current, wanted, known, remember, gateway: own, guard, read };
-        let reload = Reload { files, requests };
         lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,
@@ -185,8 +190,9 @@ impl Runtime {
             store,
             has_settings_file,
             server,
+            metrics_server,
             stopping,
-            reload,
+            reload: Reload { files, requests },
             changes,
             _lock: lock,
         })
@@ -196,17 +202,30 @@ impl Runtime {
     pub(crate) async fn run_until<T>(self, end: impl Future<Output = T>) -> T {
         // Joined, so that a part that returns takes nothing with it. As branches of the `select!`, the first one to
         // return would end the others, `end` included.
+        let metrics = async {
+            if let Some(server) = &self.metrics_server {
+                server.run().await;
+            }
+        };
         let parts = async {
-            tokio::join!(self.server.run(), self.reload.run(), changes::follow(&self.gateway, self.changes));
+            tokio::join!(self.server.run(), metrics, self.reload.run(), changes::follow(&self.gateway, self.changes));
         };
         let ended = tokio::select! {
             ended = end => ended,
             () = parts => std::future::pending().await,
         };
         self.stopping.cancel();
+        if let Some(server) = &self.metrics_server {
+            server.cut().cancel();
+        }
         stop(self.server, &self.gateway).await;
         ended
     }
+}
+
+/// Serves metrics on an address of their own.
+fn metrics_server((listeners, app): (Listeners, App)) -> HttpServer {
+    HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES))
 }
 
 fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
@@ -215,6 +234,7 @@ fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
         address: address.to_string(),
         base_url: base_url.to_owned(),
         started: Instant::now(),
+        metrics_address: None,
         settings_path: settings_path.to_owned(),
         now_ms,
     }

@@ -184,7 +184,7 @@ pub(super) fn read_secret(
     Some(if expanded.has_reference { Secret::new(expanded.text) } else { Secret::written_in_file(expanded.text) })
 }
 
-fn check_secret(text: &str) -> Result<(), String> {
+pub(super) fn check_secret(text: &str) -> Result<(), String> {
     if text.chars().count() >= SECRET_MIN_CHARS {
         return Ok(());
     }

@@ -40,6 +40,12 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     if old.limits.disk != new.limits.disk {
         changes.restart_needed.push("limits.disk");
     }
+    if old.metrics.listen != new.metrics.listen {
+        changes.restart_needed.push("metrics.listen");
+    }
+    if old.export != new.export {
+        changes.restart_needed.push("export");
+    }
     if old.approvals.public_url != new.approvals.public_url {
         changes.restart_needed.push("approvals.public_url");
     }
@@ -69,6 +75,8 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         allowed_origins,
         storage,
         limits,
+        metrics,
+        export,
         warnings: _,
         written: _,
     } = new;
@@ -101,6 +109,8 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("allowed_origins", old.allowed_origins != *allowed_origins),
         ("storage", old.storage != *storage),
         ("limits", old.limits != *limits),
+        ("metrics", old.metrics != *metrics),
+        ("export", old.export != *export),
     ];
     let values = values.into_iter().filter(|(_, was, is)| was != is);
     let values = values.map(|(key, was, is)| format!("{key} {was} → {is}"));
@@ -248,6 +258,8 @@ mod tests {
         check(|new| new.allowed_origins.push("http://a".to_owned()), "allowed_origins");
         check(|new| new.storage.url = Some(StorageUrl::Sqlite("a".to_owned())), "storage");
         check(|new| new.limits.memory_bytes *= 2, "limits");
+        check(|new| new.metrics.enabled = false, "metrics");
+        check(|new| new.export = parse(r#"{"export": {"to": "file:/a"}}"#, &Unresolved).unwrap().export, "export");
         assert!(changed_keys(&Settings::default(), &demo()).is_empty(), "servers are compared by `diff`");
     }
 

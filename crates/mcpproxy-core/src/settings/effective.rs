@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::reference::has_reference;
-use super::{AgentOAuth, Channel, Durability, OidcSettings, Settings, StorageUrl};
+use super::{AgentOAuth, Channel, Durability, ExportTo, OidcSettings, Settings, StorageUrl};
 use crate::file::amount::duration_text;
 use crate::file::{Node, NodeValue};
 use crate::mask;
@@ -159,6 +159,7 @@ impl Settings {
         values.extend(self.approval_values());
         values.extend(self.people_values());
         values.extend(self.log_values());
+        values.extend(self.metrics_values());
         values
     }
 
@@ -251,6 +252,22 @@ impl Settings {
             ("storage.url", storage),
             ("limits.memory", size_text(u64::try_from(self.limits.memory_bytes).unwrap_or(u64::MAX))),
             ("limits.disk", size(self.limits.disk)),
+        ]
+    }
+
+    fn metrics_values(&self) -> [(&'static str, String); 5] {
+        let (metrics, export) = (&self.metrics, self.export.as_ref());
+        let to = export.map(|export| match &export.to {
+            ExportTo::File(path) => format!("file:{path}"),
+            ExportTo::Http(_) => format!("HTTP, URL {HIDDEN}"),
+        });
+        let token = export.and_then(|export| export.token.as_ref());
+        [
+            ("metrics.enabled", metrics.enabled.to_string()),
+            ("metrics.listen", metrics.listen.map(|listen| listen.to_string()).unwrap_or_default()),
+            ("metrics.token", metrics.token.as_ref().map(|_| HIDDEN.to_owned()).unwrap_or_default()),
+            ("export.to", to.unwrap_or_default()),
+            ("export.token", token.map(|_| HIDDEN.to_owned()).unwrap_or_default()),
         ]
     }
 }

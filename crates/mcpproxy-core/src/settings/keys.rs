@@ -28,6 +28,8 @@ pub(super) const TOP: Keys = Keys {
         "allowed_origins",
         "storage",
         "limits",
+        "metrics",
+        "export",
     ],
     advice: &[
         ("permissions", OWN_RULES),
@@ -150,6 +152,14 @@ pub(super) const ALLOW: Keys = Keys {
 pub(super) const STORAGE: Keys = Keys { known: &["url"], advice: &[("_comment", COMMENTS)] };
 
 pub(super) const LIMITS: Keys = Keys { known: &["memory", "disk"], advice: &[("_comment", COMMENTS)] };
+
+pub(super) const METRICS: Keys = Keys {
+    known: &["enabled", "listen", "token"],
+    advice: &[("path", "metrics are always at `/metrics`; remove it"), ("_comment", COMMENTS)],
+};
+
+pub(super) const EXPORT: Keys =
+    Keys { known: &["to", "token"], advice: &[("url", "did you mean `to`?"), ("_comment", COMMENTS)] };
 
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers", "oauth"];

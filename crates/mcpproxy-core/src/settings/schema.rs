@@ -78,7 +78,9 @@ pub fn schema() -> Value {
                 "description": "Further `Origin` headers to accept, such as `https://app.example.com`."
             },
             "storage": storage(),
-            "limits": limits(&default.limits)
+            "limits": limits(&default.limits),
+            "metrics": super::metrics::schema(),
+            "export": super::export::schema()
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
     })

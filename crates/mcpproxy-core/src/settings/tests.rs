@@ -182,8 +182,7 @@ fn a_pasted_file() {
         allowed_origins: vec!["https://app.example.com".to_owned()],
         storage: StorageSettings { url: Some(StorageUrl::Sqlite("/var/lib/mcpproxy.db".to_owned())) },
         limits: LimitSettings { disk: Some(100 * 1024 * 1024 * 1024), ..LimitSettings::default() },
-        warnings: Vec::new(),
-        written: Written::default(),
+        ..Settings::default()
     };
     let mut settings = parse(PASTED, &World).unwrap();
     // `tests/identity.rs` looks at identities. Here they differ, because they are made of the text with its references.
@@ -249,7 +248,7 @@ fn changes() {
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 17] {
+fn objects() -> [ObjectOfFile; 19] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
@@ -282,6 +281,8 @@ fn objects() -> [ObjectOfFile; 17] {
             format!(r#"{{"agents": {{"oauth": {oauth}}}}}"#)
         }),
         ("/properties/limits", &keys::LIMITS, |field| format!(r#"{{"limits": {{{field}}}}}"#)),
+        ("/properties/metrics", &keys::METRICS, |field| format!(r#"{{"metrics": {{{field}}}}}"#)),
+        ("/properties/export", &keys::EXPORT, |field| format!(r#"{{"export": {{{field}}}}}"#)),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]
 }

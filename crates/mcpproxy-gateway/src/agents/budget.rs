@@ -47,6 +47,11 @@ impl Budget {
         self.answers.resize(half, share);
     }
 
+    /// Returns the bytes of requests and of answers that all agents hold.
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.requests.held(), self.answers.held())
+    }
+
     /// Waits for room for a request of this size. A small one needs none.
     pub(super) async fn receive(&self, key: AgentKey, bytes: usize) -> Result<Option<Charge>, OverLimit> {
         if bytes <= FREE_BYTES {

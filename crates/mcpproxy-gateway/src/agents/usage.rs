@@ -127,6 +127,11 @@ impl Usages {
         self.budget.resize(memory_bytes);
     }
 
+    /// Returns the bytes of requests and of answers that count against the memory.
+    pub(crate) fn bytes_in_flight(&self) -> (usize, usize) {
+        self.budget.held()
+    }
+
     /// Returns the usage of an agent. It is the same for as long as anything of the agent is open.
     pub(crate) fn of(&self, agent: &str) -> Arc<Usage> {
         let table = &mut *lock(&self.table);

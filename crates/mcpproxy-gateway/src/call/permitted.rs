@@ -3,7 +3,7 @@
 //! Each stage contains the crash points that tests use to kill the gateway there (`crash.rs`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcpproxy_core::decision::Claim;
 use mcpproxy_core::json::quote;
@@ -20,6 +20,7 @@ use crate::agents::{ConnectedAgent, EndpointMode};
 use crate::answer::{error_result, with_own_meta};
 use crate::crash::crash_point;
 use crate::message::{INVALID_PARAMS, Reply, RpcError, with_members};
+use crate::meter::{CallClock, Stage};
 use crate::record::{self, now_ms};
 use crate::sensitive::Sensitive;
 use crate::snapshot::Snapshot;
@@ -152,10 +153,15 @@ impl<'a> PermittedCall<'a> {
     }
 
     /// Sends the call and checks the server's reply against the contract.
-    pub(super) async fn forward(&mut self, permit: Permit, passage: &Passage<'_>) -> CheckedReply {
-        let started = Instant::now();
+    pub(super) async fn forward(
+        &mut self,
+        permit: Permit,
+        passage: &Passage<'_>,
+        clock: &mut CallClock<'_>,
+    ) -> CheckedReply {
+        let began = clock.stage_began();
         let reply = CheckedReply::new(&self.tool, forward(&self.server, permit, passage).await);
-        self.took = started.elapsed();
+        self.took = clock.lap_since(began, Stage::Forward);
         crash_point("after_forward");
         reply
     }

@@ -44,7 +44,7 @@ impl Store {
         // Reads up to the current ends. Everything before the end of a chain is committed.
         for end in self.database().chain_ends().await? {
             let seen = after.positions.get(&end.chain).copied().unwrap_or(0);
-            chains.push(ChainReader { chain: end.chain, seen, read: seen, end: end.seq, lines: VecDeque::new() });
+            chains.push(ChainReader::new(end.chain, seen, end.seq));
         }
         let (mut records, mut cursors, mut next) = (Vec::new(), Vec::new(), after.clone());
         let mut looked_at = 0;
@@ -74,7 +74,7 @@ impl Store {
 }
 
 /// The state of reading one chain.
-struct ChainReader {
+pub(super) struct ChainReader {
     chain: u16,
     /// The last position that was returned or skipped.
     seen: i64,
@@ -90,8 +90,24 @@ struct Line {
 }
 
 impl ChainReader {
+    /// Reads a chain after one position, up to another.
+    pub(super) fn new(chain: u16, after: i64, end: i64) -> Self {
+        Self { chain, seen: after, read: after, end, lines: VecDeque::new() }
+    }
+
+    /// Takes the next line, with its position.
+    pub(super) fn next_line(&mut self) -> Option<(i64, Record)> {
+        let Line { seq, record } = self.lines.pop_front()?;
+        Some((seq, record))
+    }
+
+    /// Returns the last position that was read.
+    pub(super) fn position(&self) -> i64 {
+        self.read
+    }
+
     /// Reads more rows if none are left. Returns the number of rows read, which stops near `rows_max`.
-    async fn fill(&mut self, store: &Store, rows_max: usize) -> Result<usize, StoreError> {
+    pub(super) async fn fill(&mut self, store: &Store, rows_max: usize) -> Result<usize, StoreError> {
         let mut rows = 0;
         while self.lines.is_empty() && self.read < self.end && rows < rows_max {
             let begins = store.database().begun_after(self.chain, self.read, self.end, STEP_ROWS).await?;

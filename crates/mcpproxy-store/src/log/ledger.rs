@@ -44,6 +44,7 @@ use super::copies::{Copies, CopyPaths};
 use super::disk::DiskRoom;
 use super::health::{Health, Pulse};
 use super::keeper::Keeper;
+use super::meter::{LogMeter, LogReadings};
 use super::operation::{End, Stage, Waiter, Written};
 use super::queue::{Limits, OpenRecord, Queue};
 use super::retention::Retainer;
@@ -63,10 +64,12 @@ struct Shared {
     queue: Arc<Queue>,
     pulse: Arc<Pulse>,
     disk: Arc<DiskRoom>,
+    meter: Arc<LogMeter>,
     committed: watch::Receiver<u64>,
     verifier: Verifier,
     newest_checkpoint: Option<PathBuf>,
     interrupted: usize,
+    chain: u16,
     /// `None` once it was awaited.
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
@@ -108,9 +111,11 @@ impl Ledger {
         let mut database = store.database().record_writer(&verifier, now_ms()).await?;
         let interrupted = database.close_interrupted().await?;
         let signed_seq = database.signed_seq().await?;
-        let queue = Arc::new(Queue::new(limits, database.chain(), database.head().key));
+        let chain = database.chain();
+        let queue = Arc::new(Queue::new(limits, chain, database.head().key));
         let pulse = Arc::new(Pulse::default());
         let disk = Arc::new(DiskRoom::default());
+        let meter = Arc::new(LogMeter::default());
         let (sender, committed) = watch::channel(0);
         let copies = Copies::start(CopyPaths { newest: newest_checkpoint.clone(), all: checkpoints_to });
         let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
@@ -118,6 +123,7 @@ impl Ledger {
             queue: Arc::clone(&queue),
             pulse: Arc::clone(&pulse),
             disk: Arc::clone(&disk),
+            meter: Arc::clone(&meter),
             database,
             keeper,
             committed: sender,
@@ -126,7 +132,8 @@ impl Ledger {
             measured: None,
         };
         let writer = Mutex::new(Some(spawn(writer)));
-        let shared = Shared { queue, pulse, disk, committed, verifier, newest_checkpoint, interrupted, writer };
+        let shared =
+            Shared { queue, pulse, disk, meter, committed, verifier, newest_checkpoint, interrupted, chain, writer };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -177,6 +184,11 @@ impl Ledger {
         self.shared.interrupted
     }
 
+    /// The number of the chain that this ledger writes.
+    pub fn chain(&self) -> u16 {
+        self.shared.chain
+    }
+
     pub fn health(&self) -> Health {
         match self.shared.pulse.health() {
             Health::Well => self.shared.disk.health(),
@@ -187,6 +199,16 @@ impl Ledger {
     /// Limits the size of the content of a SQLite database. PostgreSQL is not measured.
     pub fn limit_disk(&self, bytes: u64) {
         self.shared.disk.set_limit(bytes);
+    }
+
+    /// Turns counting for metrics on or off. It is on at first.
+    pub fn measure(&self, is_on: bool) {
+        self.shared.meter.turn(is_on);
+    }
+
+    /// Returns the counts since the start.
+    pub fn readings(&self) -> LogReadings {
+        self.shared.meter.read(self.shared.queue.len())
     }
 
     /// Changes after every commit.
@@ -312,10 +334,12 @@ mod tests {
             queue: Arc::clone(&queue),
             pulse: Arc::default(),
             disk: Arc::default(),
+            meter: Arc::default(),
             committed: watch::channel(0).1,
             verifier: SigningKey::from_seed(&[1; 32]).unwrap().verifier().clone(),
             newest_checkpoint: None,
             interrupted: 0,
+            chain: 0,
             writer: Mutex::new(None),
         };
         (queue, Ledger { shared: Arc::new(shared) })

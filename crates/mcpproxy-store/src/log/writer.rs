@@ -40,6 +40,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::disk::DiskRoom;
 use super::health::Pulse;
 use super::keeper::Keeper;
+use super::meter::LogMeter;
 use super::operation::Operation;
 use super::queue::{Intake, Queue, Until};
 use super::sql::{RecordWriter, Settled};
@@ -66,6 +67,7 @@ pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) pulse: Arc<Pulse>,
     pub(crate) disk: Arc<DiskRoom>,
+    pub(crate) meter: Arc<LogMeter>,
     pub(crate) database: RecordWriter,
     pub(crate) keeper: Keeper,
     /// Counts commits, for readers that wait for new records.
@@ -162,6 +164,7 @@ impl Writer {
             return self.idle(intake).await;
         }
         let mut conflicts = Conflicts::new();
+        let began = Instant::now();
         match self.write(&batch, &mut conflicts).await {
             Ok(()) if conflicts.len() == batch.len() => {
                 acknowledge(&self.queue, batch, &conflicts);
@@ -172,6 +175,8 @@ impl Writer {
             Ok(()) => {
                 self.report_success();
                 self.watched = Instant::now();
+                // Before the callers are woken, so that they find their calls counted.
+                self.meter.committed(&batch, &conflicts, self.watched - began);
                 leftover.kept = acknowledge(&self.queue, batch, &conflicts);
                 let now_ms = (self.now_ms)();
                 let keeping = self.keeper.after_commit(&mut self.database, now_ms);
@@ -180,6 +185,7 @@ impl Writer {
                 self.after_keeping(kept)
             }
             Err(error) => {
+                self.meter.failed();
                 // In this order: a caller that gets the error can see that the log is failing.
                 self.report_failure(&error);
                 (leftover.kept, leftover.refused) = self.refuse(batch, &conflicts, &error);
@@ -257,6 +263,7 @@ impl Writer {
         // After an error, `refused` stays: the fate of the batch is still unknown.
         let refused = std::mem::take(&mut leftover.refused);
         if settled == Settled::WasCommitted {
+            self.meter.committed_late(&leftover.kept);
             for operation in leftover.kept.drain(..) {
                 self.queue.release_space(operation.space);
             }

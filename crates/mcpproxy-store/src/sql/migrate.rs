@@ -20,6 +20,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0009_server_sign_ins.sql"),
     include_str!("schema/0010_cluster.sql"),
     include_str!("schema/0011_agent_sessions.sql"),
+    include_str!("schema/0012_exports.sql"),
 ];
 const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

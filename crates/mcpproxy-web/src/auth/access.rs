@@ -8,9 +8,12 @@
 
 use http::Method;
 use http::request::Parts;
+use mcpproxy_core::settings::Secret;
+use subtle::ConstantTimeEq as _;
 
 use super::identity::{AppState, Identity, SignedInUser};
 use super::origin::{self, CSRF_HEADER};
+use crate::Web;
 use crate::problem::Problem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) enum Access {
     Everybody,
     /// The admin key, or a user.
     Operator,
+    /// The admin key, a user, or the token for metrics.
+    Metrics,
     /// A user with a second factor.
     User,
     /// The agent that the answer is about, the admin key, or a user.
@@ -51,22 +56,30 @@ pub(crate) async fn admit(
     }
     match (access, identity) {
         (Access::Everybody, _)
-        | (Access::Operator, Identity::AdminKey)
+        | (Access::Operator | Access::Metrics, Identity::AdminKey)
         | (Access::OwnStatus, Identity::AdminKey | Identity::Agent(_)) => Ok(()),
         (Access::SignIn, Identity::Anonymous) => is_own(app, parts),
         (Access::SignIn, Identity::User(_)) => is_own(app, parts),
         (Access::Session, Identity::User(signed)) => is_meant(app, signed, parts),
-        (Access::Operator | Access::User | Access::OwnStatus, Identity::User(signed)) => {
+        (Access::Metrics, Identity::Agent(token)) if is_metrics_token(&app.web, token) => Ok(()),
+        (Access::Operator | Access::Metrics | Access::User | Access::OwnStatus, Identity::User(signed)) => {
             is_meant(app, signed, parts)?;
             if signed.session.is_enrolled { Ok(()) } else { Err(Problem::NOT_ENROLLED) }
         }
         (Access::User | Access::Session | Access::SignIn, Identity::AdminKey) => Err(Problem::KEY_NOT_ALLOWED),
-        (Access::Operator | Access::User | Access::Session | Access::SignIn, Identity::Agent(_)) => {
+        (Access::Operator | Access::Metrics | Access::User | Access::Session | Access::SignIn, Identity::Agent(_)) => {
             Err(Problem::AGENT_NOT_ALLOWED)
         }
         (Access::User | Access::Session, Identity::Anonymous) => Err(Problem::NOT_SIGNED_IN),
-        (Access::Operator | Access::OwnStatus, Identity::Anonymous) => Err(Problem::UNAUTHENTICATED),
+        (Access::Operator | Access::Metrics | Access::OwnStatus, Identity::Anonymous) => Err(Problem::UNAUTHENTICATED),
     }
+}
+
+/// Checks the token that opens the metrics and nothing else.
+pub(crate) fn is_metrics_token(web: &Web, given: &str) -> bool {
+    let settings = web.gateway.settings();
+    let is_same = |token: &Secret| bool::from(token.expose().as_bytes().ct_eq(given.as_bytes()));
+    settings.metrics.token.as_ref().is_some_and(is_same)
 }
 
 /// Rejects a request that another page made the user's browser send.

@@ -48,6 +48,8 @@ pub struct Guard {
     allowed: Arc<ArcSwap<Allowed>>,
     /// The address of our own pages, always allowed.
     own: Option<Own>,
+    /// True if a credential protects every route, so that the host does not matter.
+    any_host: bool,
 }
 
 #[derive(Clone)]
@@ -72,9 +74,15 @@ impl Guard {
     /// Creates a guard. `port` is the port we listen on. `hosts` are `name` or `name:port`, `origins` are
     /// `scheme://host[:port]`.
     pub fn new(port: u16, hosts: &[String], origins: &[String]) -> Self {
-        let guard = Self { port, allowed: Arc::default(), own: None };
+        let guard = Self { port, allowed: Arc::default(), own: None, any_host: false };
         guard.allow(hosts, origins);
         guard
+    }
+
+    /// Creates a guard that accepts every `Host` and no foreign `Origin`. Only for routes that need a credential, which no
+    /// page in a browser has.
+    pub(crate) fn any_host(port: u16) -> Self {
+        Self { port, allowed: Arc::default(), own: None, any_host: true }
     }
 
     /// Allows this address too, independent of the lists.
@@ -117,7 +125,8 @@ impl Guard {
             None => self.port == 80,
         };
         let is_own = self.own.as_ref().is_some_and(|own| own.host.eq_ignore_ascii_case(host));
-        (right_port && is_loopback(name))
+        self.any_host
+            || (right_port && is_loopback(name))
             || is_own
             || allowed.hosts.iter().any(|known| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name))
     }

@@ -111,7 +111,7 @@ fn operation(endpoint: &Endpoint) -> Operation {
         operation = operation.response(status.as_str(), error.build());
     }
     let schemes: &[&str] = match endpoint.access {
-        Access::Operator => &[ADMIN_KEY, SESSION],
+        Access::Operator | Access::Metrics => &[ADMIN_KEY, SESSION],
         Access::OwnStatus => &[ADMIN_KEY, SESSION, AGENT],
         Access::User | Access::Session => &[SESSION],
         Access::Everybody | Access::SignIn => &[],
@@ -188,7 +188,7 @@ fn common_errors(endpoint: &Endpoint) -> Vec<(StatusCode, &'static str)> {
     };
     let unauthorized = match endpoint.access {
         Access::Everybody => None,
-        Access::Operator => Some("The admin key is missing or wrong, and no user is signed in."),
+        Access::Operator | Access::Metrics => Some("The admin key is missing or wrong, and no user is signed in."),
         Access::OwnStatus => Some("The token or the admin key is missing or wrong, and no user is signed in."),
         Access::User | Access::Session => Some("No user is signed in."),
         Access::SignIn => Some("The name or the password is wrong."),
@@ -213,7 +213,9 @@ fn forbidden(endpoint: &Endpoint) -> &'static str {
         Access::Operator if !endpoint.method.is_safe() => {
             "The request has an agent token, or a session without its CSRF token, or the host or origin is not allowed."
         }
-        Access::Operator | Access::Everybody => "The request has an agent token, or the host or origin is not allowed.",
+        Access::Operator | Access::Metrics | Access::Everybody => {
+            "The request has an agent token, or the host or origin is not allowed."
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Show the state of the gateway",
-        description: "Version, addresses, number of servers and tools, servers that are not ready with the reason, errors in the settings with their positions, changes that wait for a user, definitions that wait for a review, pending approval requests, the gateways that share the database, and the state of the activity log.",
+        description: "Version, addresses, number of servers and tools, servers that are not ready with the reason, errors in the settings with their positions, changes that wait for a user, definitions that wait for a review, pending approval requests, the gateways that share the database, the state of the activity log, and the state of its export.",
         answers: &[Answer::json::<wire::Status>(StatusCode::OK, "The state.")],
         errors: &[],
         handler: |method| on(method, status),
@@ -147,5 +147,6 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
         approvals: approvals(&web).await,
         cluster: web.gateway.cluster().await.ok().map(|cluster| wire::ClusterState::from(&cluster)),
         log: web.ledger.health().into(),
+        export: web.gateway.export().map(wire::ExportState::from),
     })
 }

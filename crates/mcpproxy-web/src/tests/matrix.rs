@@ -29,9 +29,9 @@ const READ_NONE: Row = [401, 403, 404, 404, 404, 404];
 fn of_endpoint(endpoint: &Endpoint) -> Row {
     match endpoint.name {
         "health" | "ready" | "openapi" | "docs" => OPEN,
-        "status" | "cluster" | "clients" | "servers" | "reload" | "refresh_tokens" | "tools" | "contracts"
-        | "contract_docs" | "lint_contracts" | "activity" | "activity_summary" | "export_activity" | "events"
-        | "approvals" | "approval" | "grants" => READ,
+        "status" | "cluster" | "metrics" | "clients" | "servers" | "reload" | "refresh_tokens" | "tools"
+        | "contracts" | "contract_docs" | "lint_contracts" | "activity" | "activity_summary" | "export_activity"
+        | "events" | "approvals" | "approval" | "grants" => READ,
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
         | "revoke_grant" | "review" | "definitions" => READ_NONE,

@@ -46,6 +46,17 @@ pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<
     anyhow::bail!("could not find a free port")
 }
 
+/// Binds the address of its own that `/metrics` has, if the settings name one.
+pub(super) async fn bind_metrics(settings: &Settings) -> anyhow::Result<Option<(Listeners, SocketAddr)>> {
+    let Some(address) = settings.metrics.listen.filter(|_| settings.metrics.enabled) else { return Ok(None) };
+    let main = TcpListener::bind(address).await.map_err(|error| {
+        let message = format!("Could not listen on {address} for metrics: {error}.");
+        Failure::new(Exit::Failed, message).hint("change `metrics.listen` in the settings")
+    })?;
+    let address = main.local_addr()?;
+    Ok(Some((Listeners { main, twin: None }, address)))
+}
+
 /// Returns the other loopback address, because `localhost` stands for both.
 fn twin(address: SocketAddr) -> Option<SocketAddr> {
     match address.ip() {

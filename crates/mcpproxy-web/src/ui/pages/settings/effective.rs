@@ -8,7 +8,7 @@ use crate::visible::Visible;
 const VALUE_CHARS: usize = 300;
 
 /// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
-const GROUPS: [(&str, &str); 8] = [
+const GROUPS: [(&str, &str); 10] = [
     ("Intent declaration", "intent_declaration."),
     ("Contracts", "contracts."),
     ("Quarantine", "trust."),
@@ -17,6 +17,8 @@ const GROUPS: [(&str, &str); 8] = [
     ("Agents", "agents."),
     ("Activity log", "activity."),
     ("Storage", "storage."),
+    ("Metrics", "metrics."),
+    ("Export", "export."),
 ];
 const LIMITS: (&str, &str) = ("Limits", "limits.");
 
