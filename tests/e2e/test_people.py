@@ -523,6 +523,8 @@ def test_a_recovery_code_replaces_a_lost_app(tmp_path: Path, browser: Browser) -
         assert len(codes) == 10
         pictures(ada, "recovery-codes")
         ada.do("follow", link="i have kept them")
+        ada.sees("no calls yet")
+        ada.open("/ui/account")
         assert "10 left" in ada.text and codes[0] not in ada.text
         pictures(ada, "account-local")
         # The phone is lost.
