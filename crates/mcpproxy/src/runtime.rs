@@ -140,7 +140,6 @@ impl Runtime {
         let local = local_agent::open(home, &store, &own_name).await?;
         let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, .. } = read;
 
-        let program = std::env::current_exe().context("could not find the path of this program")?;
         let own_url = own_url(address);
         let base_url = settings.approvals.public_url.clone().unwrap_or_else(|| own_url.clone());
         let gateway = Gateway::start(Options {
@@ -150,13 +149,12 @@ impl Runtime {
             logs: home.logs(),
             tools: home.tools(),
             base_url: own_url,
-            demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
+            demo_command: demo_command()?,
             lock: locked.map(Arc::new),
             sealing_key: home.sealing_key_or_new()?,
         });
         let changes = gateway.events();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        gateway.join(Introduction { name: machine_name(), address: address.to_string(), version });
+        gateway.join(introduction(address));
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
@@ -260,6 +258,18 @@ async fn stop(server: HttpServer, gateway: &Gateway) {
         tracing::warn!("stopped before the log was complete");
     }
     mcpproxy_gateway::end_orphans();
+}
+
+/// Returns the command that starts the demo server: this program.
+fn demo_command() -> anyhow::Result<Vec<String>> {
+    let program = std::env::current_exe().context("could not find the path of this program")?;
+    Ok(vec![program.display().to_string(), "demo-server".to_owned()])
+}
+
+/// Says who this gateway is, for others that share its database.
+fn introduction(address: SocketAddr) -> Introduction {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Introduction { name: machine_name(), address: address.to_string(), version }
 }
 
 /// Returns the name of this machine, for the list of gateways. In a container, that is the name of the container or pod.

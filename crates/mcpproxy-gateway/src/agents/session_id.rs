@@ -271,7 +271,7 @@ mod tests {
             assert_eq!(ids.open(&changed, "anna", &four, NOW).await.unwrap(), None, "byte {at}");
         }
         for length in 0..id.len() {
-            assert_eq!(ids.open(&id[..length], "anna", &four, NOW).await.unwrap(), None, "{length} bytes");
+            assert_eq!(ids.open(id.get(..length).unwrap(), "anna", &four, NOW).await.unwrap(), None, "{length} bytes");
         }
         let long = format!("{id}{}", "A".repeat(ID_MAX_BYTES));
         for bad in [format!("{id}="), format!("{id} "), format!("{id}A"), long, "0123456789abcdef".to_owned()] {

@@ -29,7 +29,7 @@ async fn a_new_password_takes_the_old_one_and_a_factor() {
         ("current=correct+horse&new=battery+staple&again=battery+stable".to_owned(), "do not match"),
         (new.to_owned(), "The password is wrong"),
         (format!("current=wrong+horse&{new}&totp={}", code_at(0)), "The password is wrong"),
-        (format!("current=correct+horse&{new}"), "Enter a code"),
+        (format!("current=correct+horse&{new}"), "needs a second factor"),
         (format!("current=correct+horse&{new}&totp=000000"), "The code is wrong"),
     ] {
         let refused = fixture.post(&person, path, &fields).await;

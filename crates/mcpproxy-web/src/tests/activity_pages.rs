@@ -187,7 +187,7 @@ async fn a_record_has_a_page() {
     let html = reader.read(&format!("/ui/activity/{}", refused.to_lowercase())).await;
     assert!(
         html.contains("SERVER_MISMATCH")
-            && html.contains("Next step:")
+            && html.contains("Next step for the agent:")
             && html.contains("&quot;id&quot;: &quot;1&quot;")
     );
     for unknown in ["01", "nope", "01ZZZZZZZZZZZZZZZZZZZZZZZZ", "%3Cscript%3E", "%ff"] {

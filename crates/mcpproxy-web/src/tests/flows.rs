@@ -444,6 +444,6 @@ async fn an_approval_as_programs_see_it() {
 
 /// Returns the recovery codes on a page.
 pub(super) fn recovery_codes(page: &str) -> Vec<String> {
-    let list = page.split("id=\"recovery-codes\">").nth(1).map(|rest| rest.split('<').next().unwrap_or_default());
+    let list = page.split("id=\"recovery-codes\"").nth(1).and_then(|rest| rest.split(['>', '<']).nth(1));
     list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }

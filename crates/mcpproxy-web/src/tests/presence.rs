@@ -60,7 +60,7 @@ async fn where_a_factor_is_asked_for_it_is_enough_and_nothing_else_is() {
         let refused = fixture.post_plainly(&person, &path, fields).await;
         assert_eq!(refused.status(), 403);
         let page = text(refused).await;
-        assert!(page.contains("Enter a code") && !page.contains("name=\"password\""), "{page}");
+        assert!(page.contains("needs a second factor") && !page.contains("name=\"password\""), "{page}");
     }
     let done = fixture.post_plainly(&person, &path, &format!("action=approve&totp={}", code_at(0))).await;
     assert_eq!((done.status().as_u16(), fixture.state(&id).await), (303, "approved".into()));

@@ -302,7 +302,7 @@ async fn a_lifted_prohibition_needs_a_second_factor() {
     let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
     let (status, html) = post(&fixture, &person, path, &save).await;
     assert_eq!(status, 403);
-    has(&html, &["Enter a code from your authenticator app"]);
+    has(&html, &["needs a second factor"]);
     assert_eq!(file.text(), CONTRACTS);
     let (status, _) = post(&fixture, &person, path, &format!("{save}&totp={}", code_at(0))).await;
     assert_eq!(status, 303);

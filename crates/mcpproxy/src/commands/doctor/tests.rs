@@ -17,7 +17,7 @@ fn token(name: &str, created_ms: i64, last_used_ms: Option<i64>) -> TokenInfo {
 fn gateway(servers: Value) -> GatewayFacts {
     GatewayFacts {
         status: json!({"version": "1.0.0", "address": "127.0.0.1:8080", "settings": {"error": null},
-                       "log": {"reason": null}, "approvals": {"waiting": 0}}),
+                       "log": {"reason": null}, "approvals": {"waiting": 0}, "cluster": {"drift": []}}),
         servers: json!({ "servers": servers }),
         clients: json!({"clients": []}),
         last_lines: BTreeMap::new(),
