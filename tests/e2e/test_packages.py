@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import httpx
@@ -164,8 +165,10 @@ def test_a_secret_that_was_not_replaced_is_refused(tmp_path: Path) -> None:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Lets another user reach the folder. pytest creates its folders with mode 0700."""
-    for one in [folder, folder.parent, folder.parent.parent]:
+    """Lets another user reach the folder. pytest creates its folders with mode 0700, one more for each worker."""
+    for one in [folder, *folder.parents]:
+        if one == Path(tempfile.gettempdir()):
+            break
         one.chmod(0o755)
 
 
