@@ -64,7 +64,7 @@ struct Shared {
     requested: broadcast::Sender<ApprovalNotice>,
 }
 
-/// What is in force at this gateway, and at those that share its database.
+/// The contracts in force at this gateway, and at those that share its database.
 pub(crate) struct InForce {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) members: Arc<Members>,

