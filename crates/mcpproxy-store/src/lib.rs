@@ -67,7 +67,7 @@ pub use log::queue::OpenRecord;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
-pub use members::{NewMember, StoredMember};
+pub use members::{Announcement, StoredMember};
 pub use pins::{
     AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, RejectedPin,
     WaitingPin,
