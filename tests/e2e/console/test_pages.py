@@ -179,6 +179,7 @@ def test_focus_is_visible(office: Office, browser: Browser) -> None:
                 assert ada.do("evaluate", script=outlined), f"{page}: {where}"
 
 
+@pytest.mark.slow
 def test_screenshots(office: Office, pages: list[str], browser: Browser) -> None:
     """Keeps a picture of every page for people to look at."""
     with office.visitor(browser) as ada:
