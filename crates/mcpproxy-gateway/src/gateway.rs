@@ -38,6 +38,7 @@ use crate::replicas::keep_listening;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
+use crate::telemetry::Telemetry;
 use crate::tool_lists::ToolLists;
 use crate::trusted::Trust;
 use crate::upstream::{Origin, adopt_orphans, reap, sweep};
@@ -87,12 +88,15 @@ pub struct Options {
     pub lock: Option<Arc<Lock>>,
     /// Encrypts the tokens of servers.
     pub sealing_key: SealingKey,
+    /// Exports traces of calls.
+    pub telemetry: Telemetry,
 }
 
 impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock, sealing_key } = options;
+        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock, sealing_key, telemetry } =
+            options;
         adopt_orphans();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
@@ -105,7 +109,8 @@ impl Gateway {
         let in_force = InForce { snapshot: Arc::clone(&snapshot), members: Arc::clone(&members) };
         let base = link_base(&settings, &base_url);
         let approvals = Approvals::new(store.clone(), ledger.clone(), in_force, &settings.approvals, base);
-        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock)));
+        let state = SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock));
+        let state = Arc::new(state.exporting_to(telemetry));
         let oauth = OAuth::new(
             state.store.clone(),
             state.ledger.clone(),
@@ -301,6 +306,7 @@ impl Gateway {
             tracing::error!(%error, "could not write the end of the activity log");
         }
         self.state.store.close().await;
+        self.state.telemetry.flush().await;
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `trusted` | how servers came into the settings, and the rules that follow |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `export` | copies records to a file or an endpoint, for a SIEM |
+//! | `telemetry` | exports spans of calls and the program's log over OTLP |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `oauth` | signs the gateway in to servers that ask for it, and keeps their tokens valid |
@@ -59,6 +60,7 @@ mod sensitive;
 mod snapshot;
 mod state;
 mod status;
+mod telemetry;
 mod tool_lists;
 mod trust;
 mod trusted;
@@ -89,6 +91,7 @@ pub use replay::{Period, replay, rules};
 pub use said_by::SaidBy;
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
+pub use telemetry::{EXPORT_TARGET, OtlpError, OtlpSettings, Outbox, Telemetry};
 pub use tool_lists::ToolLists;
 pub use trust::{Rejection, Review, ReviewEntry, ReviewError, ReviewOf};
 pub use upstream::end_orphans;

@@ -108,6 +108,7 @@ impl Fixture {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         });
         let (reloader, mut requests) = Reloader::channel();
         tokio::spawn(async move {

@@ -32,6 +32,7 @@ mod local_agent;
 pub(crate) mod notices;
 mod open_log;
 mod reload;
+mod telemetry;
 mod weigh;
 
 use std::future::Future;
@@ -122,6 +123,7 @@ impl Runtime {
         let settings = Settings::clone(&read.files.settings);
         settings_file::check_any_runs(&path, &settings)?;
         settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
+        let telemetry = telemetry::start()?;
         let mut lock = home.take_lock()?;
         let open_files = raise_file_limit();
 
@@ -152,6 +154,7 @@ impl Runtime {
             demo_command: demo_command()?,
             lock: locked.map(Arc::new),
             sealing_key: home.sealing_key_or_new()?,
+            telemetry,
         });
         let changes = gateway.events();
         gateway.join(introduction(address));

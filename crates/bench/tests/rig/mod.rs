@@ -87,6 +87,7 @@ impl Rig {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         });
         tokio::time::timeout(PATIENCE, gateway.ready()).await.expect("the servers did not connect");
         let facts = Facts {

@@ -409,6 +409,7 @@ mod tests {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         })
     }
 }

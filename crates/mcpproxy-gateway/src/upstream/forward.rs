@@ -89,8 +89,14 @@ impl Relayed {
     }
 }
 
-/// Spends a permit: sends exactly the call that it permits, once.
-pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
+/// Spends a permit: sends exactly the call that it permits, once. `trace` is this gateway's own place in the trace of
+/// the call, which the server gets instead of the agent's.
+pub(crate) async fn forward(
+    server: &Server,
+    permit: Permit,
+    passage: &Passage<'_>,
+    trace: Option<&str>,
+) -> Result<Reply, UpstreamError> {
     let tool = permit.tool();
     let attached = permit.attached().as_str().and_then(members).unwrap_or_default();
     let others = attached.iter().filter(|(key, _)| key != META);
@@ -101,6 +107,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
         headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
         others: others.map(|(key, value)| (key.as_ref(), *value)).collect(),
         meta: field(&attached, META),
+        trace,
     };
     bounded(server, subject, passage).await
 }
@@ -115,7 +122,7 @@ pub(crate) async fn relay(
 ) -> Result<Reply, UpstreamError> {
     let params = params.into_iter().map(|(key, value)| (key, value.into())).collect();
     let (others, meta) = (passage.others.clone(), passage.meta);
-    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta };
+    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta, trace: None };
     bounded(server, subject, passage).await
 }
 
@@ -127,6 +134,7 @@ struct Subject<'a> {
     /// Members of `params` that the agent attached.
     others: Vec<(&'a str, &'a str)>,
     meta: Option<&'a str>,
+    trace: Option<&'a str>,
 }
 
 /// Sends within the limits of the server: concurrent calls, time, and until the agent cancels.
@@ -191,6 +199,7 @@ async fn exchange(
             method: subject.method,
             params: own.iter().copied().chain(others.iter().copied()).collect(),
             meta: subject.meta,
+            trace: subject.trace,
             name: subject.name,
             headers: subject.headers.clone(),
             channel: Some(passage.channel),
