@@ -8,6 +8,7 @@
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
 //!  operator_files, pins, sign_ins ──▶ store
+//!  transfer ──▶ log, store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -29,6 +30,7 @@ mod sign_ins;
 mod sql;
 mod store;
 mod text;
+mod transfer;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
@@ -58,6 +60,7 @@ pub use log::ledger::{Ledger, LedgerOptions, WaitFor};
 pub use log::list::{Cursor, Page};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
+pub use log::restore::{RecordedRestore, Restore};
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
@@ -72,3 +75,6 @@ pub use record::{Kind, NewRecord, Outcome, Record, Status, WholeRecord};
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};
+pub use transfer::copy::{Copied, CopyStep};
+pub use transfer::load::{Existing, Loader};
+pub use transfer::snapshot::{Batch, ChainHead, Snapshot};

@@ -7,6 +7,7 @@
 //! 3. Every position exists once, its line has the stored hash, ids are in order, and payloads match their digests.
 //! 4. Checkpoints match, both those in the database and those that the caller kept outside.
 //! 5. The chain reaches the last signed position, so that nothing was cut off at the end.
+//! 6. A checkpoint of a history that a restore replaced needs a signed record of that restore (`restore.rs`).
 //!
 //! Hashes alone prove nothing against an attacker who rewrites the whole database. The proof comes from outside: a
 //! saved [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
@@ -19,6 +20,7 @@
 use std::collections::BTreeMap;
 
 use crate::log::positions::{ChainWalk, Positions, WalkCounts};
+use crate::log::restore::RecordedRestore;
 use crate::log::sql::{ChainRow, Nearest, Stretch};
 use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
 
@@ -60,6 +62,8 @@ pub struct ChainVerdict {
     pub last_signed: Option<i64>,
     /// `true` if its key is a trusted key.
     pub is_trusted: bool,
+    /// The restores that its records tell of, oldest first.
+    pub restores: Vec<RecordedRestore>,
     pub damage: Option<Damage>,
 }
 
@@ -146,7 +150,9 @@ impl Store {
         let Some(verifier) = verifier else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::WrongKey)));
         };
-        let notes = opened(&notes, &verifier)?;
+        let mut notes = opened(&notes, &verifier)?;
+        let restores = self.restores(row.number).await?;
+        let excused = excuse(&mut notes, &restores);
         let signed = row.signed_seq.max(notes.keys().next_back().copied());
         let Some(removal) = self.database().removal(row.number).await? else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
@@ -163,7 +169,14 @@ impl Store {
         {
             check.damage = Some(Damage { seq: end + 1, id: None, what: DamageKind::Truncated { signed } });
         }
-        Ok(check.verdict(trusted.is_some()))
+        // A record of a restore counts only if its position is signed.
+        let is_signed = |seq: i64| check.walk.counts.last_signed.is_some_and(|signed| signed >= seq);
+        if check.damage.is_none()
+            && let Some(seq) = excused.filter(|seq| !is_signed(*seq))
+        {
+            check.damage = Some(Damage { seq, id: None, what: DamageKind::UnsignedRestore });
+        }
+        Ok(check.verdict(trusted.is_some(), restores))
     }
 }
 
@@ -251,7 +264,7 @@ impl Check {
         Ok(true)
     }
 
-    fn verdict(self, is_trusted: bool) -> ChainVerdict {
+    fn verdict(self, is_trusted: bool, restores: Vec<RecordedRestore>) -> ChainVerdict {
         let WalkCounts { records, payloads, erased, checkpoints, last_signed } = self.walk.counts;
         ChainVerdict {
             chain: self.chain.name,
@@ -263,6 +276,7 @@ impl Check {
             erased,
             last_signed,
             is_trusted,
+            restores,
             damage: self.damage,
         }
     }
@@ -373,6 +387,7 @@ impl ChainVerdict {
             erased: 0,
             last_signed: None,
             is_trusted: false,
+            restores: Vec::new(),
             damage: Some(damage),
         }
     }
@@ -385,6 +400,20 @@ fn opened(notes: &[String], verifier: &Verifier) -> Result<BTreeMap<i64, Vec<Che
         checkpoints.entry(checkpoint.seq).or_default().push(checkpoint);
     }
     Ok(checkpoints)
+}
+
+/// Takes away the checkpoints of histories that restores replaced. Returns the last position that must be signed for that.
+fn excuse(notes: &mut BTreeMap<i64, Vec<Checkpoint>>, restores: &[RecordedRestore]) -> Option<i64> {
+    let mut needed = None;
+    for checkpoints in notes.values_mut() {
+        checkpoints.retain(|checkpoint| {
+            let restore = restores.iter().find(|restore| restore.excuses(checkpoint));
+            needed = needed.max(restore.map(|restore| restore.seq));
+            restore.is_none()
+        });
+    }
+    notes.retain(|_, checkpoints| !checkpoints.is_empty());
+    needed
 }
 
 fn claimed_seq(note: &str) -> Option<i64> {
