@@ -13,6 +13,8 @@
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
+//! | `restore.pending` | there while `mcpproxy restore` replaces files; no gateway starts until it is gone |
+//! | `replaced-TIME/` | files that `mcpproxy restore --force` replaced |
 //! | `logs/` | standard error of each server |
 //! | `tools/` | the tools that each server listed last, for commands that work without a gateway |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
@@ -64,6 +66,11 @@ pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.
 /// Returns the keys and tokens of the data folder, also those that were set aside.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     KEYS.into_iter().chain(SET_ASIDE.map(|(key, _)| key))
+}
+
+/// Returns the names under which checkpoints of damaged logs are set aside.
+pub(crate) fn set_aside_checkpoints() -> impl Iterator<Item = &'static str> {
+    SET_ASIDE.into_iter().map(|(_, checkpoint)| checkpoint)
 }
 
 /// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
@@ -156,6 +163,11 @@ impl Home {
 
     fn admin_key(&self) -> PathBuf {
         self.folder.join(ADMIN_KEY)
+    }
+
+    /// Returns the path of the file that marks a restore that has not finished.
+    pub(crate) fn restore_pending(&self) -> PathBuf {
+        self.folder.join("restore.pending")
     }
 
     fn lock(&self) -> PathBuf {

@@ -5,7 +5,6 @@ mod bundle;
 mod columns;
 mod destination;
 mod export;
-mod progress;
 mod show;
 mod summary;
 mod verify;

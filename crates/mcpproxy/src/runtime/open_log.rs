@@ -108,12 +108,12 @@ fn is_damage(error: &StoreError) -> bool {
 }
 
 fn refused(home: &Home, damage: &StoreError) -> anyhow::Error {
-    let (verify, accept) =
-        (home.command("mcpproxy", "activity verify"), home.command("mcpproxy", "serve --accept-damage"));
+    let [verify, restore, accept] = ["activity verify", "restore FILE --force", "serve --accept-damage"]
+        .map(|command| home.command("mcpproxy", command));
     Failure::new(Exit::Failed, format!("The gateway does not start: {damage}."))
         .hint(format!(
-            "`{verify}` checks the whole log. Restore the database, `signing.key` and `checkpoint.txt` from the same \
-             backup. To start a new chain without them, run `{accept}`. The log records that."
+            "`{verify}` checks the whole log. `{restore}` restores a backup. To start a new chain without one, run \
+             `{accept}`. The log records that."
         ))
         .into()
 }
