@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import peers
+import verify_chain
 from gateway import Gateway
 from log import Agent, Ledger, Load, PostgresStorage, Storage, storage, verify  # noqa: F401
 from postgres import Postgres, postgres  # noqa: F401
@@ -204,12 +207,45 @@ def test_a_killed_migration_goes_on(postgres: Postgres, tmp_path: Path) -> None:
     assert again.returncode != 0 and "already uses" in again.stderr, again.stderr
 
 
+def test_a_rotated_key_is_trusted_through_the_old_one(storage: Storage, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "checkpoints.txt"
+    with Gateway(tmp_path / "home", settings_for(tmp_path, storage)) as gateway:
+        calls(gateway, range(5))
+        refused = gateway.run("activity", "key", "rotate")
+        assert refused.returncode == FAILED and "A gateway already runs" in refused.stderr, refused.stderr
+    old = gateway.run("activity", "key").stdout.strip()
+    rotated = succeeded(gateway.run("activity", "key", "rotate", "-o", "json"))
+    assert rotated["old_key"] == old != rotated["key"] == gateway.run("activity", "key").stdout.strip()
+    assert old in (tmp_path / "home" / "retired-keys.txt").read_text()
+    assert not (tmp_path / "home" / "signing.key.next").exists()
+    with gateway:
+        calls(gateway, range(5, 10))
+    for args in ((), ("--key", old), ("--checkpoint", str(elsewhere))):
+        found = verdict(gateway, *args)
+        assert found["intact"] and [chain["key_trusted"] for chain in found["chains"]] == [True, True], (args, found)
+    # An auditor with the old key verifies a bundle of the new chain, with this program and without it.
+    bundle = tmp_path / "bundle.jsonl"
+    assert gateway.run("activity", "export", "--signed", "--out", str(bundle)).returncode == 0
+    elsewhere_home = Gateway(tmp_path / "auditor")
+    for key in (old, rotated["key"]):
+        assert elsewhere_home.run("activity", "verify", str(bundle), "--key", key).returncode == 0
+        proven = verify_chain.verify(bundle.read_text(), key)
+        assert proven.chain == rotated["chain"] and proven.sealed
+    other = Gateway(tmp_path / "other", settings_for(tmp_path, Storage()))
+    with other:
+        pass
+    stranger = other.run("activity", "key").stdout.strip()
+    assert elsewhere_home.run("activity", "verify", str(bundle), "--key", stranger).returncode == FAILED
+    with pytest.raises(verify_chain.Bad):
+        verify_chain.verify(bundle.read_text(), stranger)
+
+
 def test_the_commands_of_the_page_run(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
     """Console blocks run with the book. These are the others, which need a stopped gateway or PostgreSQL."""
     page = (peers.ROOT / "docs" / "backup.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
-    assert len(lines) == 4 and all(line.startswith("mcpproxy ") for line in lines), lines
+    assert len(lines) == 5 and all(line.startswith("mcpproxy ") for line in lines), lines
     gateway = Gateway(tmp_path / "home", settings_for(tmp_path, Storage()))
     with gateway:
         calls(gateway, range(3))

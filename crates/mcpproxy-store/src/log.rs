@@ -25,6 +25,7 @@ pub(crate) mod signature;
 pub(crate) mod sql;
 mod start;
 mod subject;
+mod succession;
 pub(crate) mod summary;
 mod tally;
 pub(crate) mod verify;

@@ -30,7 +30,7 @@ pub(crate) mod last_run;
 mod listen;
 mod local_agent;
 pub(crate) mod notices;
-mod open_log;
+pub(crate) mod open_log;
 mod reload;
 mod weigh;
 

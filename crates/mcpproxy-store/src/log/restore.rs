@@ -188,7 +188,8 @@ async fn last_shared(a: (&Store, u16), b: (&Store, u16), end: i64) -> Result<i64
     Ok(shared)
 }
 
-async fn hash_at(database: &Database, chain: u16, seq: i64) -> Result<Option<Hash>, StoreError> {
+/// The stored hash at a position.
+pub(super) async fn hash_at(database: &Database, chain: u16, seq: i64) -> Result<Option<Hash>, StoreError> {
     let sql = "SELECT hash FROM records WHERE chain = $1 AND seq = $2 UNION ALL \
                SELECT end_hash FROM records WHERE chain = $1 AND end_seq = $2 AND end_seq IS NOT NULL";
     let rows = database.fetch(Statement::new(sql, vec![Value::int(chain.into()), Value::int(seq)]), DOING).await?;

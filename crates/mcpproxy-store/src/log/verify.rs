@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use crate::log::positions::{ChainWalk, Positions, WalkCounts};
 use crate::log::restore::RecordedRestore;
 use crate::log::sql::{ChainRow, Nearest, Stretch};
+use crate::log::succession::{Predecessor, Succession};
 use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
 
 /// Positions to read at a time. The range shrinks while rows carry much text.
@@ -116,6 +117,7 @@ impl Store {
         let rows = database.chain_rows().await?;
         let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
         let mut evidence = Evidence::new(options)?;
+        evidence.follow_keys(self, &rows).await?;
         let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
         let mut meter = ProgressMeter::new(progress, total.max(0).unsigned_abs());
         let mut verdicts = Vec::new();
@@ -153,6 +155,9 @@ impl Store {
         let mut notes = opened(&notes, &verifier)?;
         let restores = self.restores(row.number).await?;
         let excused = excuse(&mut notes, &restores);
+        for end in evidence.ends.remove(&row.name).into_iter().flatten() {
+            notes.entry(end.seq).or_default().push(end);
+        }
         let signed = row.signed_seq.max(notes.keys().next_back().copied());
         let Some(removal) = self.database().removal(row.number).await? else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
@@ -324,9 +329,29 @@ impl Job {
 struct Evidence {
     notes: BTreeMap<String, Vec<String>>,
     trusted: BTreeMap<String, Verifier>,
+    /// The ends of older chains, which the first record of the next chain states.
+    ends: BTreeMap<String, Vec<Checkpoint>>,
 }
 
 impl Evidence {
+    /// Trusts the keys that trusted keys signed, and the older keys whose chains they continue.
+    async fn follow_keys(&mut self, store: &Store, rows: &[ChainRow]) -> Result<(), StoreError> {
+        for Succession { old, new, .. } in store.successions().await? {
+            if self.trusted.get(old.chain()) == Some(&old) && rows.iter().any(|row| row.name == new.chain()) {
+                self.trusted.insert(new.chain().to_owned(), new);
+            }
+        }
+        // The newest first: each one leads to the one before.
+        for Predecessor { by, seq, old, end } in store.predecessors().await?.into_iter().rev() {
+            let is_signed = rows.iter().any(|row| row.name == by && row.signed_seq.is_some_and(|signed| signed >= seq));
+            if is_signed && self.trusted.contains_key(&by) {
+                self.ends.entry(old.chain().to_owned()).or_default().push(end);
+                self.trusted.entry(old.chain().to_owned()).or_insert(old);
+            }
+        }
+        Ok(())
+    }
+
     fn new(options: VerifyOptions) -> Result<Self, StoreError> {
         let mut notes = BTreeMap::<String, Vec<String>>::new();
         for note in options.checkpoints {
@@ -334,7 +359,7 @@ impl Evidence {
             notes.entry(chain.to_owned()).or_default().push(note);
         }
         let trusted = options.trusted.into_iter().map(|verifier| (verifier.chain().to_owned(), verifier)).collect();
-        Ok(Self { notes, trusted })
+        Ok(Self { notes, trusted, ends: BTreeMap::new() })
     }
 
     /// Verdicts for chains that should exist and do not.
