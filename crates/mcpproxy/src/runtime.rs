@@ -30,7 +30,7 @@ pub(crate) mod last_run;
 mod listen;
 mod local_agent;
 pub(crate) mod notices;
-mod open_log;
+pub(crate) mod open_log;
 mod reload;
 mod weigh;
 
@@ -53,6 +53,7 @@ use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
 use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
+pub(crate) use self::local_agent::name as local_agent_name;
 use self::reload::{Reload, WatchedFiles};
 use self::weigh::KnownTools;
 use crate::database::{check_not_gone, location_of};

@@ -22,10 +22,10 @@ const STEPS: &[&str] = &[
     include_str!("schema/0011_agent_sessions.sql"),
     include_str!("schema/0012_exports.sql"),
 ];
-const KNOWN: i64 = STEPS.len() as i64;
+pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";
 /// An arbitrary number that all gateways share.
-const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
+pub(super) const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
 
 pub(super) async fn run(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     if version(connection).await? == KNOWN {
@@ -47,15 +47,22 @@ pub(super) async fn run(connection: &mut Connection, location: &Location) -> Res
     outcome.and(ended)
 }
 
-async fn steps(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
+/// Upgrades to the current version, in a transaction that has begun.
+pub(super) async fn steps(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let found = version(connection).await?;
     if found > KNOWN {
         return Err(StoreError::Newer { location: location.clone(), found, known: KNOWN });
     }
+    create(connection, KNOWN).await
+}
+
+/// Upgrades to a version that this program knows, or creates it, in a transaction that has begun.
+pub(super) async fn create(connection: &mut Connection, target: i64) -> Result<(), StoreError> {
     if connection.dialect() == Dialect::Postgres {
         check_encoding(connection).await?;
     }
-    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+    let found = usize::try_from(version(connection).await?).unwrap_or(0);
+    for step in STEPS.iter().take(usize::try_from(target).unwrap_or(0)).skip(found) {
         let text = match connection.dialect() {
             Dialect::Sqlite => (*step).to_owned(),
             Dialect::Postgres => for_postgres(step),
@@ -87,7 +94,7 @@ pub(super) async fn check(connection: &mut Connection, location: &Location) -> R
     }
 }
 
-async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
+pub(super) async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
     let failed = StoreError::while_trying("read the schema version of the database");
     let exists = match connection.dialect() {
         Dialect::Sqlite => "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'",
