@@ -15,7 +15,7 @@ import pytest
 
 import peers
 import verify_chain
-from gateway import Gateway
+from gateway import Gateway, until
 from log import Agent, Ledger, Load, PostgresStorage, Storage, storage, verify  # noqa: F401
 from postgres import Postgres, postgres  # noqa: F401
 
@@ -34,6 +34,14 @@ def calls(gateway: Gateway, numbers: range) -> None:
     agent = Agent(gateway)
     for number in numbers:
         assert agent.call("write", number).is_success
+
+
+def ids(gateway: Gateway) -> set[str]:
+    return {record["id"] for record in gateway.records("--limit", "500") if record["status"] != "started"}
+
+
+def exported_ids(file: Path) -> set[str]:
+    return {json.loads(line)["metadata"]["uid"] for line in file.read_text().splitlines()}
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -191,6 +199,11 @@ def test_a_killed_migration_goes_on(postgres: Postgres, tmp_path: Path) -> None:
         assert running.returncode == FAILED and "A gateway already runs" in running.stderr, running.stderr
     database = killed_halfway(gateway, postgres)
     url = postgres.url(database)
+    # Nothing uses a half copied database.
+    early = Gateway(tmp_path / "early", settings_for(tmp_path, PostgresStorage(postgres, database)))
+    for command in (("serve", "--listen", "127.0.0.1:0"), ("activity", "verify"), ("backup", str(tmp_path / "early.tar"))):
+        refused = early.run(*command)
+        assert refused.returncode == FAILED and "has not finished" in refused.stderr, (command, refused.stderr)
     done = gateway.run("migrate", "--to", url, "--switch", "-o", "json")
     copied = succeeded(done)
     assert copied["switched"] and copied["continued"] and postgres.password not in done.stdout + done.stderr
@@ -208,8 +221,9 @@ def test_a_killed_migration_goes_on(postgres: Postgres, tmp_path: Path) -> None:
 
 
 def test_a_rotated_key_is_trusted_through_the_old_one(storage: Storage, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "checkpoints.txt"
-    with Gateway(tmp_path / "home", settings_for(tmp_path, storage)) as gateway:
+    elsewhere, exported = tmp_path / "checkpoints.txt", tmp_path / "exported.jsonl"
+    settings = settings_for(tmp_path, storage) | {"export": {"to": f"file:{exported}"}}
+    with Gateway(tmp_path / "home", settings) as gateway:
         calls(gateway, range(5))
         refused = gateway.run("activity", "key", "rotate")
         assert refused.returncode == FAILED and "A gateway already runs" in refused.stderr, refused.stderr
@@ -220,6 +234,8 @@ def test_a_rotated_key_is_trusted_through_the_old_one(storage: Storage, tmp_path
     assert not (tmp_path / "home" / "signing.key.next").exists()
     with gateway:
         calls(gateway, range(5, 10))
+        # The export goes on with the rest of the old chain. It has the record of the rotation.
+        until(lambda: ids(gateway) <= exported_ids(exported), 30, "all records are exported")
     for args in ((), ("--key", old), ("--checkpoint", str(elsewhere))):
         found = verdict(gateway, *args)
         assert found["intact"] and [chain["key_trusted"] for chain in found["chains"]] == [True, True], (args, found)

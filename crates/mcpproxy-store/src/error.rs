@@ -83,6 +83,9 @@ pub enum StoreError {
     #[error("the database `{location}` already contains data")]
     NotEmpty { location: Location },
 
+    #[error("a copy into the database `{location}` has not finished")]
+    HalfCopied { location: Location },
+
     #[error("the copy of the table `{table}` differs from the original; nothing was switched over")]
     CopyDiffers { table: String },
 

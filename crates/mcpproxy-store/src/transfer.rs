@@ -15,10 +15,13 @@
 //! and PostgreSQL's tools would have to be installed beside the gateway in a matching version. The rows have the same
 //! columns and types in both databases, so one reader and one writer suffice.
 //!
+//! `fate.rs` decides for each table whether a copy has it, and what a restore ends.
+//!
 //! A batch is JSON Lines. Each line is one row: an array with a number, a string or `null` for every column, in the order
 //! of the schema. Bytes are a string in base64.
 
 pub(crate) mod copy;
+mod fate;
 pub(crate) mod load;
 mod rows;
 pub(crate) mod snapshot;

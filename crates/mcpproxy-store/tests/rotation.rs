@@ -6,8 +6,8 @@ mod common;
 
 use common::{Place, key, now_ms, refusal};
 use mcpproxy_store::{
-    BundleError, ChainVerdict, DamageKind, Filter, KeyFrom, Ledger, Selection, Store, StoreError, VerifyOptions, WaitFor,
-    verify_bundle,
+    BundleError, ChainVerdict, DamageKind, Filter, KeyFrom, Ledger, Selection, Store, StoreError, VerifyOptions,
+    WaitFor, verify_bundle,
 };
 
 on_both!(
@@ -56,6 +56,8 @@ async fn a_new_key_continues_the_log(place: &Place) {
         let facts: Vec<_> = found.iter().map(|verdict| (verdict.lines, verdict.is_trusted, &verdict.damage)).collect();
         assert_eq!(facts, [(6, true, &None), (7, true, &None), (6, true, &None)], "trusting key {seed}");
     }
+    assert_eq!(store.export_chains(key(3).verifier(), 3).await.unwrap(), [1, 2, 3]);
+    assert_eq!(store.export_chains(key(4).verifier(), 4).await.unwrap(), [4], "a stranger exports its own chain");
     // A key that nobody signed is refused, as before.
     let refused = store.check_key(Some(key(4).verifier()), &place.newest_checkpoint()).await;
     assert!(matches!(refused, Err(StoreError::KeyReplaced { .. })), "{refused:?}");
@@ -66,14 +68,8 @@ async fn a_new_key_continues_the_log(place: &Place) {
 async fn an_older_key_is_enough_for_a_bundle(place: &Place) {
     let store = rotated(place).await;
     let own = key(3);
-    let selection = Selection {
-        filter: Filter::default(),
-        id: None,
-        chain: None,
-        key: Some(&own),
-        newest: None,
-        now_ms: now_ms(),
-    };
+    let selection =
+        Selection { filter: Filter::default(), id: None, chain: None, key: Some(&own), newest: None, now_ms: now_ms() };
     let mut bundle = Vec::new();
     store.export_signed(&selection, &mut bundle, &mut |_| {}).await.unwrap();
     for seed in [1, 2, 3] {

@@ -9,17 +9,21 @@ use std::fs;
 use common::{Place, all, call, key, now_ms, refusal, success, verified};
 use mcpproxy_core::Scope;
 use mcpproxy_store::{
-    Batch, Checkpoint, DamageKind, Existing, Ledger, Loader, NewRecord, Restore, Store, StoreError, VerifyOptions,
-    WaitFor,
+    Batch, Checkpoint, CopyStep, DamageKind, Existing, Ledger, Loader, NewRecord, Progress, Restore, Store, StoreError,
+    VerifyOptions, WaitFor,
 };
 
 on_both!(
     a_snapshot_has_one_moment_of_every_table,
     a_loaded_database_is_the_same,
+    a_backup_of_the_previous_version_is_upgraded,
     a_database_with_data_is_not_replaced_by_mistake,
     a_copy_goes_on_after_an_interruption,
+    a_copy_begins_again_if_the_original_changed,
+    a_database_in_use_is_not_copied,
     a_restore_is_told_from_an_attack,
     a_restore_that_is_not_signed_excuses_nothing,
+    a_second_restore_excuses_what_the_first_one_lost,
 );
 
 /// Writes records of all forms and a token.
@@ -108,6 +112,30 @@ async fn a_loaded_database_is_the_same(place: &Place) {
     }
 }
 
+/// A database of the previous schema version with data, as an update of the program finds it.
+async fn a_backup_of_the_previous_version_is_upgraded(place: &Place) {
+    let source = Place::sqlite();
+    let store = fill(&source, 0, 20).await;
+    store.create_token("ci", &Scope::everything(), [7; 32], now_ms()).await.unwrap();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/schema");
+    let mut steps: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    steps.sort();
+    let last = fs::read_to_string(steps.last().unwrap()).unwrap();
+    let is_older = |batch: &&Batch| !last.contains(&format!("CREATE TABLE {} ", batch.table));
+    let all_batches = batches(&store).await;
+    let mut loader = Loader::begin(&place.location, schema() - 1, Existing::Refuse).await.unwrap();
+    for batch in all_batches.iter().filter(is_older) {
+        loader.add(&batch.table, &batch.text).await.unwrap();
+    }
+    loader.finish().await.unwrap();
+    let upgraded = place.store().await;
+    assert_eq!(place.sql("SELECT version FROM schema_version").await, [schema()]);
+    assert_eq!(rows(&batches(&upgraded).await), rows(&all_batches));
+    assert_eq!((verified(&upgraded).await, upgraded.list_tokens().await.unwrap().len()), (60, 1));
+    append(place, &upgraded, vec![refusal(99)]).await;
+    assert_eq!(verified(&upgraded).await, 61);
+}
+
 async fn a_database_with_data_is_not_replaced_by_mistake(place: &Place) {
     let source = Place::sqlite();
     let wanted = batches(&fill(&source, 0, 3).await).await;
@@ -135,30 +163,77 @@ async fn a_database_with_data_is_not_replaced_by_mistake(place: &Place) {
     assert!(matches!(newer, StoreError::Newer { .. }), "{newer}");
 }
 
+/// Stops a copy after some batches, as a killed process does.
+async fn copy_partly(store: &Store, target: &Place) {
+    let (copying, mut told) = (store.clone(), move |_, done: Progress| {
+        // In the middle of `records`, which follow `payloads` and are as many.
+        assert!(done.done * 10 < done.total * 7, "stopped here");
+    });
+    let location = target.location.clone();
+    let stopped = tokio::spawn(async move { copying.copy_to(&location, &mut told).await.map(drop) }).await;
+    assert!(stopped.is_err(), "it was stopped");
+}
+
 async fn a_copy_goes_on_after_an_interruption(place: &Place) {
     let target = other(place);
     let store = fill(place, 0, 300).await;
     let wanted = rows(&batches(&store).await);
-    // Stops after some batches, as a killed process does.
-    let mut steps = 0;
-    let stopped = {
-        let (copying, mut told) = (store.clone(), move |_, _| {
-            steps += 1;
-            assert!(steps < 4, "stopped here");
-        });
-        let location = target.location.clone();
-        tokio::spawn(async move { copying.copy_to(&location, &mut told).await.map(drop) }).await
-    };
-    assert!(stopped.is_err(), "it was stopped");
-    let partly = rows(&batches(&target.store().await).await);
-    assert!(!partly.is_empty() && partly.len() < wanted.len(), "{}", partly.len());
-    let copied = store.copy_to(&target.location, &mut |_, _| {}).await.unwrap();
-    assert!(copied.continued && copied.rows == wanted.len() as u64, "{copied:?}");
+    copy_partly(&store, &target).await;
+    let partly = target.sql("SELECT count(*) FROM records").await[0];
+    assert!((1..600).contains(&partly), "{partly}");
+    // No gateway opens it, and no command reads it.
+    for opened in [Store::open(&target.location).await, Store::open_read_only(&target.location).await] {
+        assert!(matches!(opened, Err(StoreError::HalfCopied { .. })));
+    }
+    let mut first = None;
+    let mut told = |_, done: Progress| first = first.or(Some(done.done));
+    let copied = store.copy_to(&target.location, &mut told).await.unwrap();
+    assert!(copied.continued && copied.rows == wanted.len() as u64, "{} rows", copied.rows);
+    assert!(first.unwrap() > partly.unsigned_abs(), "{first:?}");
+    assert_eq!(verified(copied.store()).await, 900);
+    assert!(matches!(Store::open(&target.location).await, Err(StoreError::HalfCopied { .. })));
+    copied.finish().await.unwrap();
     let copy = target.store().await;
     assert_eq!(rows(&batches(&copy).await), wanted);
     assert_eq!(verified(&copy).await, 900);
     let refused = store.copy_to(&target.location, &mut |_, _| {}).await.err().unwrap();
     assert!(matches!(refused, StoreError::NotEmpty { .. }), "{refused}");
+}
+
+async fn a_copy_begins_again_if_the_original_changed(place: &Place) {
+    let store = fill(place, 0, 300).await;
+    for (change, is_seen_at_once) in [
+        // The mark of the source shows the first change. The second one is found by the comparison.
+        ("UPDATE tokens_version SET version = version + 1", true),
+        ("UPDATE records SET message = 'changed' WHERE key = (SELECT min(key) FROM records)", false),
+    ] {
+        let target = other(place);
+        copy_partly(&store, &target).await;
+        place.sql(change).await;
+        let mut steps = Vec::new();
+        let copied = store.copy_to(&target.location, &mut |step, _| steps.push(step)).await.unwrap();
+        assert!(!copied.continued, "{change}");
+        steps.dedup();
+        let (copy, compare) = (CopyStep::Copy, CopyStep::Compare);
+        let expected: &[CopyStep] = if is_seen_at_once { &[copy, compare] } else { &[copy, compare, copy, compare] };
+        assert_eq!(steps, expected, "{change}");
+        copied.finish().await.unwrap();
+        assert_eq!(rows(&batches(&target.store().await).await), rows(&batches(&store).await), "{change}");
+    }
+}
+
+/// For SQLite, the lock of the data folder takes care of this.
+async fn a_database_in_use_is_not_copied(place: &Place) {
+    if place.cluster.is_none() {
+        return;
+    }
+    let (store, ledger) = place.open().await;
+    let copied = store.copy_to(&Place::sqlite().location, &mut |_, _| {}).await.err();
+    assert!(matches!(copied, Some(StoreError::InUse { .. })), "{copied:?}");
+    let source = Place::sqlite();
+    let copied = source.store().await.copy_to(&place.location, &mut |_, _| {}).await.err();
+    assert!(matches!(copied, Some(StoreError::InUse { .. })), "{copied:?}");
+    ledger.finish().await.unwrap();
 }
 
 /// Restores `backup` over the log of `place`, as the command does. Returns all checkpoints of before.
@@ -224,4 +299,16 @@ async fn a_restore_that_is_not_signed_excuses_nothing(place: &Place) {
     // An attacker without the key can write the record and its hash, but no checkpoint.
     place.sql("DELETE FROM checkpoints WHERE seq > 9").await;
     assert_eq!(damage(&store, old).await, Some(DamageKind::UnsignedRestore));
+}
+
+/// The log is set back twice. Checkpoints of both replaced histories may be kept elsewhere.
+async fn a_second_restore_excuses_what_the_first_one_lost(place: &Place) {
+    let backup = batches(&fill(place, 0, 3).await).await;
+    let replaced = fill(place, 3, 8).await;
+    let (store, restore, _) = restored(place, &backup, &replaced).await;
+    append(place, &store, vec![restore.record(now_ms(), 1)]).await;
+    let (store, again, old) = restored(place, &backup, &store).await;
+    assert_eq!((again.fork, again.lost_to, again.records_gone), (9, Some(24), Some(1)));
+    append(place, &store, vec![again.record(now_ms(), 2)]).await;
+    assert_eq!(damage(&store, old).await, None);
 }

@@ -25,6 +25,7 @@
 //! because it may already be known to them ([`secret`]).
 
 pub(crate) mod lock;
+pub(crate) mod rotation;
 pub(crate) mod secret;
 
 use std::fs::{self, DirBuilder};
@@ -33,9 +34,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::{SealingKey, SigningKey, Verifier};
+use mcpproxy_store::{SealingKey, SigningKey};
 
-use self::secret::{Readers, random_key, read_secret, replace_file, write_secret};
+use self::secret::{random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
@@ -269,35 +270,6 @@ impl Home {
         self.parse_signing_key(&key)
     }
 
-    /// Returns the key to which the log is handed over. An interrupted rotation has left one.
-    pub(crate) fn next_signing_key(&self) -> anyhow::Result<SigningKey> {
-        let path = self.folder.join(NEXT_SIGNING_KEY);
-        let text = match read_secret(&path)? {
-            Some(text) => text,
-            None => {
-                let text = random_key()?;
-                write_secret(&path, &text)?;
-                text
-            }
-        };
-        self.parse_signing_key(&text)
-    }
-
-    /// Replaces the signing key by the next one. Keeps the public part of the old key.
-    pub(crate) fn adopt_next_signing_key(&self, old: &Verifier) -> anyhow::Result<()> {
-        let path = self.folder.join("retired-keys.txt");
-        let known = fs::read_to_string(&path).unwrap_or_default();
-        let line = format!("{old}\n");
-        if !known.contains(&line) {
-            replace_file(&path, &format!("{known}{line}"), Readers::AsBefore)?;
-        }
-        let rename = || {
-            fs::rename(self.folder.join(NEXT_SIGNING_KEY), self.signing_key())?;
-            fs::File::open(&self.folder)?.sync_all()
-        };
-        rename().with_context(|| format!("could not replace `{}`", self.signing_key().display()))
-    }
-
     /// Returns the key that signs the activity log, if it exists.
     pub(crate) fn existing_signing_key(&self) -> anyhow::Result<Option<SigningKey>> {
         read_secret(&self.signing_key())?.map(|text| self.parse_signing_key(&text)).transpose()
@@ -341,7 +313,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::secret::KEY_BYTES;
+    use super::secret::{KEY_BYTES, Readers, replace_file};
     use super::*;
 
     fn home() -> (tempfile::TempDir, Home) {

@@ -28,7 +28,7 @@ mod file_events;
 pub(crate) mod first_user;
 pub(crate) mod last_run;
 mod listen;
-mod local_agent;
+pub(crate) mod local_agent;
 pub(crate) mod notices;
 pub(crate) mod open_log;
 mod reload;
@@ -53,10 +53,9 @@ use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
 use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
-pub(crate) use self::local_agent::name as local_agent_name;
 use self::reload::{Reload, WatchedFiles};
 use self::weigh::KnownTools;
-use crate::database::{check_not_gone, location_of};
+use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
@@ -134,7 +133,7 @@ impl Runtime {
         if !accepted.damage {
             check_not_gone(home, &location)?;
         }
-        let store = Store::open(&location).await?;
+        let store = Store::open(&location).await.map_err(|error| not_opened(home, &location, error))?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;

@@ -79,7 +79,7 @@ impl Restore {
         if let Some((replaced, theirs, end)) = before {
             let (a, b) = ((backup, ours.number), (replaced, theirs.number));
             restore.fork = last_shared(a, b, backup_seq.min(end)).await?;
-            restore.lost_to = restore.lost_to.max(Some(end));
+            restore.lost_to = restore.lost_to.max(Some(end)).max(lost_before(replaced, theirs.number).await?);
             restore.records_gone = Some(count_after(replaced.database(), theirs.number, restore.fork).await?);
         } else if let Some(newest) = newest.filter(|newest| newest.seq <= backup_seq) {
             let is_shared = hash_at(backup.database(), ours.number, newest.seq).await?.is_none_or(|h| h == newest.hash);
@@ -139,30 +139,12 @@ impl Store {
         }
         Ok(restores)
     }
+}
 
-    /// Ends what must not outlive a restore: sessions, open approval requests and standing approvals. One that was used or
-    /// revoked after the backup would be valid again.
-    pub async fn end_open_approvals(&self, now_ms: i64) -> Result<(), StoreError> {
-        let now = || vec![Value::int(now_ms)];
-        let statements = vec![
-            Statement::plain("DELETE FROM sessions"),
-            Statement::plain("DELETE FROM challenges"),
-            Statement::plain("DELETE FROM sign_ins"),
-            Statement::plain("DELETE FROM invitations"),
-            Statement::new(
-                "UPDATE approvals SET state = 'cancelled', args = NULL, attached = NULL, decided_ms = $1 \
-                 WHERE state IN ('pending', 'approved')",
-                now(),
-            ),
-            Statement::new(
-                "UPDATE grants SET revoked_ms = $1, revoked_by = 'mcpproxy restore' WHERE revoked_ms IS NULL",
-                now(),
-            ),
-            Statement::plain("UPDATE approvals_version SET version = version + 1"),
-        ];
-        let write = async |connection: &mut crate::sql::Connection| connection.transaction(statements).await;
-        self.database().write(write, "end sessions and approvals").await
-    }
+/// The last position that earlier restores of the replaced log took away. Their records may be gone with it.
+async fn lost_before(replaced: &Store, chain: u16) -> Result<Option<i64>, StoreError> {
+    let restores = replaced.restores(chain).await?;
+    Ok(restores.into_iter().filter_map(|found| found.restore.lost_to).max())
 }
 
 /// The row of the chain of this key, and its last position.

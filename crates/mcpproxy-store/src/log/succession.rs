@@ -115,6 +115,14 @@ impl Store {
         }))
     }
 
+    /// The chains that a gateway exports: those of its older keys, oldest first, and its own.
+    pub async fn export_chains(&self, key: &Verifier, own: u16) -> Result<Vec<u16>, StoreError> {
+        let rows = self.database().chain_rows().await?;
+        let number = |found: &Succession| rows.iter().find(|row| row.name == found.old.chain()).map(|row| row.number);
+        let older = path(&self.successions().await?, key);
+        Ok(older.iter().filter_map(number).chain([own]).collect())
+    }
+
     /// Tells if a chain of keys leads from the key of one chain to another key.
     pub(super) async fn succeeds(&self, chain: &str, key: &Verifier) -> Result<bool, StoreError> {
         let successions = self.successions().await?;

@@ -53,6 +53,9 @@ pub(super) async fn steps(connection: &mut Connection, location: &Location) -> R
     if found > KNOWN {
         return Err(StoreError::Newer { location: location.clone(), found, known: KNOWN });
     }
+    if found < 0 {
+        return Err(StoreError::HalfCopied { location: location.clone() });
+    }
     create(connection, KNOWN).await
 }
 
@@ -89,11 +92,13 @@ pub(super) async fn check(connection: &mut Connection, location: &Location) -> R
     match version(connection).await? {
         found if found > KNOWN => Err(StoreError::Newer { location: location.clone(), found, known: KNOWN }),
         0 => Err(StoreError::NotReady { location: location.clone() }),
+        ..0 => Err(StoreError::HalfCopied { location: location.clone() }),
         found if found < KNOWN => Err(StoreError::Older { location: location.clone(), found, known: KNOWN }),
         _ => Ok(()),
     }
 }
 
+/// Reads the schema version. It is 0 without tables, and negative while a copy into the database has not finished.
 pub(super) async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
     let failed = StoreError::while_trying("read the schema version of the database");
     let exists = match connection.dialect() {
@@ -146,5 +151,20 @@ mod tests {
         run(&mut connection, &Location::Sqlite("memory".into())).await.unwrap();
         let rows = connection.fetch(Statement::plain("PRAGMA temp_store")).await.unwrap();
         assert_eq!(rows[0].int(0).unwrap(), Some(2), "2 is MEMORY");
+    }
+
+    /// During a rolling update, gateways of the previous version go on after the first gateway of this version has
+    /// upgraded the database. So the last step may only add: tables, indexes for speed, and columns that may stay empty.
+    #[test]
+    fn the_last_step_leaves_the_previous_version_working() {
+        let text: Vec<&str> = STEPS.last().unwrap().lines().map(|line| line.split("--").next().unwrap()).collect();
+        let text = text.join("\n");
+        for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            let begins = |words: &str| statement.starts_with(words);
+            let adds_column =
+                begins("ALTER TABLE") && statement.contains(" ADD COLUMN ") && !statement.contains("NOT NULL");
+            let is_safe = begins("CREATE TABLE") || begins("CREATE INDEX") || begins("UPDATE schema_version");
+            assert!(is_safe || adds_column, "{statement}");
+        }
     }
 }

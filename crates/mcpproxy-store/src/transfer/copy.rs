@@ -2,35 +2,35 @@
 //!
 //! The target keeps a table `migration_progress`: which source is copied, and the last row of each table. Every batch is
 //! written with its progress in one transaction. So after a crash at any moment, the next run continues with the next
-//! batch. If the source changed in between, the copy begins again. The target only holds what an unfinished copy wrote,
-//! which the table proves.
+//! batch. The target only holds what an unfinished copy wrote, which its negative schema version proves (`whole.rs`).
+//! That version also keeps gateways away from it.
+//!
+//! If the source changed in between, the copy begins again. A mark of the source detects most changes: the ends of its
+//! chains, and the versions of tokens, approvals and pins. The comparison at the end detects the others.
 //!
 //! At the end, every row of both databases is read again and compared: the number of rows of each table, and a digest of
 //! their content that does not depend on their order.
 
 use super::load::insert;
 use super::snapshot::{Snapshot, TableDigest};
-use crate::sql::{Connection, Database, Dialect, Statement, Value, connect, whole};
+use crate::sql::{Connection, Statement, Value, whole};
 use crate::{Location, Progress, Store, StoreError};
 
 const DOING: &str = "copy the database";
-const PROGRESS: &str = "CREATE TABLE IF NOT EXISTS migration_progress \
-     (name TEXT NOT NULL PRIMARY KEY, last TEXT NOT NULL)";
 /// The row that names the source. No table has this name.
 const SOURCE: &str = "source";
 /// Tables that every change of their area raises.
 const VERSIONS: [&str; 3] = ["tokens_version", "approvals_version", "pins_version"];
-/// Held by the process that copies.
-const POSTGRES_LOCK: &str = "SELECT CASE WHEN pg_try_advisory_lock(7163470113) THEN 1::bigint ELSE 0::bigint END";
 
-/// The result of a copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A copy whose rows equal the original. No gateway opens it before [`Copied::finish`].
 pub struct Copied {
     /// Tables with rows, and their number of rows.
     pub tables: Vec<(String, u64)>,
     pub rows: u64,
     /// `true` if an earlier run had begun the copy.
     pub continued: bool,
+    store: Store,
+    connection: Connection,
 }
 
 /// The steps of a copy.
@@ -48,33 +48,39 @@ impl Store {
         progress: &mut (dyn FnMut(CopyStep, Progress) + Send),
     ) -> Result<Copied, StoreError> {
         let mut source = self.snapshot().await?;
-        // Creates the tables, and for SQLite the file.
-        Database::open(target).await?.close().await;
-        let mut connection = connect(target).await?;
-        whole::check_unused(&mut connection, target).await?;
-        lock(&mut connection, target).await?;
+        source.check_unused(self.database().location()).await?;
+        let (mut connection, is_begun) = whole::begin_copy(target).await?;
         let mark = mark(&mut source).await?;
-        let continued = prepare(&mut connection, &source, target, &mark).await?;
-        copy_tables(&mut source, &mut connection, progress).await?;
-        let tables = compare(&mut source, target, progress).await?;
-        run(&mut connection, "DROP TABLE migration_progress").await?;
-        connection.close().await.map_err(StoreError::while_trying(DOING))?;
+        let mut continued = is_begun && last(&mut connection, SOURCE).await?.as_deref() == Some(mark.as_str());
+        let tables = loop {
+            if !continued {
+                begin_again(&mut connection, &source, &mark).await?;
+            }
+            copy_tables(&mut source, &mut connection, progress).await?;
+            match compare(&mut source, target, progress).await {
+                // The source changed since the earlier run, in a way that its mark does not show.
+                Err(StoreError::CopyDiffers { .. }) if continued => continued = false,
+                compared => break compared?,
+            }
+        };
         source.close().await?;
         let tables: Vec<(String, u64)> =
             tables.into_iter().filter(|table| table.rows > 0).map(|table| (table.table, table.rows)).collect();
-        Ok(Copied { rows: tables.iter().map(|(_, rows)| rows).sum(), tables, continued })
+        let rows = tables.iter().map(|(_, rows)| rows).sum();
+        Ok(Copied { tables, rows, continued, store: Store::open_half_copied(target)?, connection })
     }
 }
 
-/// Only one process may copy to a database at a time.
-async fn lock(connection: &mut Connection, target: &Location) -> Result<(), StoreError> {
-    if connection.dialect() == Dialect::Sqlite {
-        return Ok(());
+impl Copied {
+    /// The new database, to check it or to adapt it.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
-    let rows = fetch(connection, Statement::plain(POSTGRES_LOCK)).await?;
-    match rows.first().map(|row| row.int(0)).transpose().map_err(StoreError::while_trying(DOING))?.flatten() {
-        Some(1) => Ok(()),
-        Some(_) | None => Err(StoreError::InUse { location: target.clone() }),
+
+    /// Hands the new database over to gateways.
+    pub async fn finish(self) -> Result<(), StoreError> {
+        self.store.close().await;
+        whole::end_copy(self.connection).await
     }
 }
 
@@ -90,36 +96,12 @@ async fn mark(source: &mut Snapshot) -> Result<String, StoreError> {
     Ok(mark)
 }
 
-/// Checks that the target is empty or holds an unfinished copy. Returns whether the copy is continued.
-async fn prepare(
-    connection: &mut Connection,
-    source: &Snapshot,
-    target: &Location,
-    mark: &str,
-) -> Result<bool, StoreError> {
-    let exists = match connection.dialect() {
-        Dialect::Sqlite => "SELECT 1 FROM sqlite_master WHERE name = 'migration_progress'",
-        Dialect::Postgres => {
-            "SELECT 1 FROM pg_tables WHERE tablename = 'migration_progress' AND schemaname = ANY(current_schemas(false))"
-        }
-    };
-    let is_begun = !fetch(connection, Statement::plain(exists)).await?.is_empty();
-    if !is_begun && !whole::is_empty(connection).await? {
-        return Err(StoreError::NotEmpty { location: target.clone() });
-    }
-    run(connection, PROGRESS).await?;
-    if is_begun && last(connection, SOURCE).await?.as_deref() == Some(mark) {
-        return Ok(true);
-    }
-    // Everything in the target comes from an unfinished copy of another source, or of the source as it was.
-    let mut statements: Vec<Statement> = Vec::new();
-    for table in source.tables() {
-        statements.push(Statement::new(format!("DELETE FROM \"{}\"", table.name), Vec::new()));
-    }
-    statements.push(Statement::plain("DELETE FROM migration_progress"));
-    statements.push(note(SOURCE, mark));
-    connection.transaction(statements).await.map_err(StoreError::while_trying(DOING))?;
-    Ok(false)
+/// Removes what an unfinished copy of another source wrote, or of the source as it was.
+async fn begin_again(connection: &mut Connection, source: &Snapshot, mark: &str) -> Result<(), StoreError> {
+    let delete = |name: &str| Statement::new(format!("DELETE FROM \"{name}\""), Vec::new());
+    let mut statements: Vec<Statement> = source.tables().iter().map(|table| delete(&table.name)).collect();
+    statements.extend([delete("migration_progress"), note(SOURCE, mark)]);
+    connection.transaction(statements).await.map_err(StoreError::while_trying(DOING))
 }
 
 async fn copy_tables(
@@ -132,6 +114,10 @@ async fn copy_tables(
     let tables = source.tables().to_vec();
     let mut done = 0;
     for table in &tables {
+        // An earlier run may have copied some.
+        done += whole::count(connection, &table.name).await?;
+    }
+    for table in &tables {
         let before = last(connection, &table.name).await?;
         // A table with a single row is done once it has any progress.
         if before.is_some() && table.key.is_empty() {
@@ -142,7 +128,7 @@ async fn copy_tables(
             connection.begin().await.map_err(&failed)?;
             done += insert(connection, table, &batch.text).await?;
             connection.execute(note(&table.name, &batch.last)).await.map_err(&failed)?;
-            run(connection, "COMMIT").await?;
+            connection.run("COMMIT").await.map_err(&failed)?;
             progress(CopyStep::Copy, Progress { done, total });
         }
     }
@@ -155,8 +141,7 @@ async fn compare(
     target: &Location,
     progress: &mut (dyn FnMut(CopyStep, Progress) + Send),
 ) -> Result<Vec<TableDigest>, StoreError> {
-    let copy = Store::open(target).await?;
-    let mut copy = copy.snapshot().await?;
+    let mut copy = Snapshot::of(whole::view_half_copied(target).await?).await?;
     let ours = source.digests(&mut |done| progress(CopyStep::Compare, done)).await?;
     let theirs = copy.digests(&mut |done| progress(CopyStep::Compare, done)).await?;
     copy.close().await?;
@@ -180,8 +165,4 @@ fn note(name: &str, last: &str) -> Statement {
 
 async fn fetch(connection: &mut Connection, statement: Statement) -> Result<Vec<crate::sql::Row>, StoreError> {
     connection.fetch(statement).await.map_err(StoreError::while_trying(DOING))
-}
-
-async fn run(connection: &mut Connection, sql: &str) -> Result<(), StoreError> {
-    connection.run(sql).await.map_err(StoreError::while_trying(DOING))
 }

@@ -2,16 +2,19 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::rows;
+use super::{fate, rows};
 use crate::log::sql::{Head, head};
 use crate::sql::tables::{self, Table};
 use crate::sql::{Connection, Statement, Value, whole};
 use crate::text::hex;
-use crate::{Progress, Store, StoreError};
+use crate::{Location, Progress, Store, StoreError};
 
 const DOING: &str = "read the rows of a table";
-/// The rows of one batch. A row of `payloads` has up to 128 KiB of text.
-const BATCH_ROWS: usize = 200;
+/// The rows of one batch. It begins small, because a row can have megabytes, such as an answer that is kept in `claims`.
+const BATCH_ROWS_FIRST: usize = 8;
+const BATCH_ROWS_MAX: usize = 200;
+/// Batches with less text are followed by larger ones, up to the maximum.
+const BATCH_BYTES: usize = 1024 * 1024;
 
 /// All tables at one moment, while gateways write.
 pub struct Snapshot {
@@ -20,6 +23,8 @@ pub struct Snapshot {
     /// The table to read next, and the key after which it is continued.
     at: usize,
     after: Option<Vec<Value>>,
+    /// The rows of the next batch.
+    limit: usize,
 }
 
 /// Some rows of a table, as text.
@@ -53,12 +58,22 @@ pub(crate) struct TableDigest {
 impl Store {
     /// Opens a view of the whole database as it is now.
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        let connection = whole::view(self.database().location()).await?;
-        Ok(Snapshot { connection, tables: tables::of_version(whole::SCHEMA).await?, at: 0, after: None })
+        Snapshot::of(whole::view(self.database().location()).await?).await
     }
 }
 
 impl Snapshot {
+    pub(super) async fn of(connection: Connection) -> Result<Self, StoreError> {
+        let mut tables = tables::of_version(whole::SCHEMA).await?;
+        tables.retain(|table| fate::is_copied(&table.name));
+        Ok(Self { connection, tables, at: 0, after: None, limit: BATCH_ROWS_FIRST })
+    }
+
+    /// Fails if gateways use the database that this is a view of.
+    pub(super) async fn check_unused(&mut self, location: &Location) -> Result<(), StoreError> {
+        whole::check_unused(&mut self.connection, location).await
+    }
+
     /// The version of the schema that the rows have.
     pub fn schema(&self) -> i64 {
         whole::SCHEMA
@@ -68,7 +83,7 @@ impl Snapshot {
     pub async fn next(&mut self) -> Result<Option<Batch>, StoreError> {
         while let Some(table) = self.tables.get(self.at) {
             let failed = StoreError::while_trying(DOING);
-            let statement = page(table, self.after.take());
+            let statement = page(table, self.after.take(), self.limit);
             let found = self.connection.fetch(statement).await.map_err(&failed)?;
             let mut text = String::new();
             let mut last = Vec::new();
@@ -79,10 +94,11 @@ impl Snapshot {
             let key: Vec<Value> = table.key.iter().filter_map(|index| last.get(*index).cloned()).collect();
             let name = table.name.clone();
             // A table without a key has a single row, and is read once.
-            if found.len() < BATCH_ROWS || key.is_empty() {
-                self.at += 1;
+            if found.len() < self.limit || key.is_empty() {
+                (self.at, self.limit) = (self.at + 1, BATCH_ROWS_FIRST);
             } else {
                 self.after = Some(key.clone());
+                self.limit = next_limit(self.limit, text.len());
             }
             if !found.is_empty() {
                 let mut last = String::new();
@@ -97,7 +113,7 @@ impl Snapshot {
     pub(crate) fn go_on_after(&mut self, table: &str, last: Option<&str>) -> Result<(), StoreError> {
         let wrong = || StoreError::corrupt("a note of how far a table was copied");
         self.at = self.tables.iter().position(|known| known.name == table).ok_or_else(wrong)?;
-        self.after = None;
+        (self.after, self.limit) = (None, BATCH_ROWS_FIRST);
         if let (Some(last), Some(table)) = (last, self.tables.get(self.at)) {
             let kinds: Vec<_> = table.key.iter().filter_map(|index| Some(table.columns.get(*index)?.kind)).collect();
             self.after = Some(rows::parse_line(last.trim(), &kinds).ok_or_else(wrong)?);
@@ -126,14 +142,11 @@ impl Snapshot {
 
     /// The number of rows in all tables.
     pub async fn count(&mut self) -> Result<u64, StoreError> {
-        let failed = StoreError::while_trying(DOING);
         let mut count = 0;
         for table in &self.tables {
-            let sql = format!("SELECT count(*) FROM \"{}\"", table.name);
-            let rows = self.connection.fetch(Statement::plain(&sql)).await.map_err(&failed)?;
-            count += rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten().unwrap_or(0);
+            count += whole::count(&mut self.connection, &table.name).await?;
         }
-        Ok(count.unsigned_abs())
+        Ok(count)
     }
 
     /// Reads all tables again from the beginning, to compare them with those of another database.
@@ -142,7 +155,7 @@ impl Snapshot {
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Vec<TableDigest>, StoreError> {
         let total = self.count().await?;
-        (self.at, self.after) = (0, None);
+        (self.at, self.after, self.limit) = (0, None, BATCH_ROWS_FIRST);
         let empty = |table: &Table| TableDigest { table: table.name.clone(), rows: 0, digest: [0; 32] };
         let mut digests: Vec<TableDigest> = self.tables.iter().map(empty).collect();
         let mut done = 0;
@@ -164,7 +177,14 @@ impl Snapshot {
     }
 }
 
-fn page(table: &Table, after: Option<Vec<Value>>) -> Statement {
+fn next_limit(limit: usize, bytes: usize) -> usize {
+    match bytes {
+        0..BATCH_BYTES => (limit * 2).min(BATCH_ROWS_MAX),
+        _ => (limit / 2).max(1),
+    }
+}
+
+fn page(table: &Table, after: Option<Vec<Value>>, limit: usize) -> Statement {
     let (columns, keys) = (table.column_list(), table.key_list());
     if table.key.is_empty() {
         return Statement::new(format!("SELECT {columns} FROM \"{}\"", table.name), Vec::new());
@@ -172,7 +192,7 @@ fn page(table: &Table, after: Option<Vec<Value>>) -> Statement {
     let places: Vec<String> = (1..=table.key.len()).map(|place| format!("${place}")).collect();
     let condition = after.as_ref().map(|_| format!("WHERE ({keys}) > ({}) ", places.join(", ")));
     let sql = format!(
-        "SELECT {columns} FROM \"{}\" {}ORDER BY {keys} LIMIT {BATCH_ROWS}",
+        "SELECT {columns} FROM \"{}\" {}ORDER BY {keys} LIMIT {limit}",
         table.name,
         condition.unwrap_or_default()
     );

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 
 use super::{CHECKPOINT, SETTINGS};
 use crate::exit::{Exit, Failure};
+use crate::home::rotation::RETIRED_KEYS;
 use crate::home::{Home, keys, set_aside_checkpoints};
 use crate::lock_file;
 
@@ -22,8 +23,7 @@ const FILES_MAX: usize = 50_000;
 /// Reads the files, with their paths relative to the data folder.
 pub(super) fn read(home: &Home) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
-    let single = [SETTINGS, CHECKPOINT, lock_file::NAME].into_iter().chain(keys()).chain(set_aside_checkpoints());
-    for name in single {
+    for name in single_files() {
         let path = home.folder().join(name);
         match fs::read(&path) {
             Ok(bytes) => files.push((name.to_owned(), bytes)),
@@ -35,6 +35,12 @@ pub(super) fn read(home: &Home) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         walk(&home.folder().join(name), name, 0, &mut files)?;
     }
     Ok(files)
+}
+
+/// The names of files in the data folder itself.
+fn single_files() -> impl Iterator<Item = &'static str> {
+    let own = [SETTINGS, CHECKPOINT, RETIRED_KEYS, lock_file::NAME];
+    own.into_iter().chain(keys()).chain(set_aside_checkpoints())
 }
 
 fn walk(folder: &Path, name: &str, depth: usize, files: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
@@ -72,9 +78,8 @@ fn walk(folder: &Path, name: &str, depth: usize, files: &mut Vec<(String, Vec<u8
 pub(super) fn is_expected(name: &str) -> bool {
     let path = Path::new(name);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    let single = || [SETTINGS, CHECKPOINT, lock_file::NAME].into_iter().chain(keys()).chain(set_aside_checkpoints());
     let in_folder = || name.split_once('/').is_some_and(|(folder, rest)| FOLDERS.contains(&folder) && !rest.is_empty());
-    is_plain && !name.contains('\0') && (single().any(|known| known == name) || in_folder())
+    is_plain && !name.contains('\0') && (single_files().any(|known| known == name) || in_folder())
 }
 
 #[cfg(test)]
@@ -83,7 +88,9 @@ mod tests {
 
     #[test]
     fn only_files_of_a_data_folder_are_restored() {
-        for name in ["mcp_config.json", "signing.key", "signing.key.old", "contracts/a/b.yaml", "secrets/x"] {
+        for name in
+            ["mcp_config.json", "signing.key", "signing.key.old", "retired-keys.txt", "contracts/a/b.yaml", "secrets/x"]
+        {
             assert!(is_expected(name), "{name}");
         }
         for name in ["", "x", "/etc/passwd", "contracts/../../x", "../x", "contracts", "logs/x", "./signing.key/.."] {

@@ -19,6 +19,11 @@ impl<W: Write> TarWriter<W> {
     }
 
     pub(super) fn add(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        // A reader refuses a longer one, and then it is too late.
+        if bytes.len() as u64 > ENTRY_MAX_BYTES {
+            let message = format!("`{name}` is larger than {} MiB", ENTRY_MAX_BYTES / (1024 * 1024));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
         if name.len() > NAME_MAX_BYTES {
             let record = pax_record("path", name);
             self.entry("pax", b'x', record.as_bytes())?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
 use clap::Args;
 use mcpproxy_store::{Checkpoint, CopyStep, Location, Store, StoreError, VerifyOptions};
 use serde_json::json;
@@ -12,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
 use crate::operator_files::{edit, settings_file};
-use crate::runtime::local_agent_name;
+use crate::runtime::local_agent;
 use crate::terminal::output::{Format, counted, grouped, line, tell};
 use crate::terminal::progress::{Output, Progress};
 
@@ -55,28 +54,29 @@ pub(crate) async fn run(home: &Home, format: Format, migrate: &Migrate) -> anyho
     let copied = source.copy_to(&target, &mut |step, done| bars.show(step, done.done, done.total)).await;
     bars.end();
     let copied = copied.map_err(|error| not_copied(&target, error))?;
-    let copy = Store::open(&target).await?;
-    let lines = verify(home, &copy).await?;
-    take_over_files(home, &copy, (&current, &target)).await?;
-    copy.close().await;
+    let lines = verify(home, copied.store()).await?;
+    take_over_name(home, copied.store(), (&current, &target)).await?;
+    let (rows, continued) = (copied.rows, copied.continued);
+    let tables: BTreeMap<_, _> = copied.tables.iter().cloned().collect();
+    // Until here, no gateway opens the new database.
+    copied.finish().await?;
     source.close().await;
     if migrate.switch {
         switch(home, &migrate.to)?;
     }
-    let tables: BTreeMap<_, _> = copied.tables.iter().cloned().collect();
     let answer = json!({
         "from": current.to_string(),
         "to": target.to_string(),
-        "rows": copied.rows,
+        "rows": rows,
         "tables": tables,
         "lines_verified": lines,
-        "continued": copied.continued,
+        "continued": continued,
         "switched": migrate.switch,
     });
     format.print(&answer, || {
         format!(
             "Copied {} rows of {} to {target}. Every row is equal, and {} lines of the log are intact.\n",
-            grouped(copied.rows),
+            grouped(rows),
             counted(tables.len(), "table"),
             grouped(lines),
         )
@@ -104,9 +104,9 @@ fn switch(home: &Home, url: &str) -> anyhow::Result<()> {
 
 fn not_copied(target: &Location, error: StoreError) -> anyhow::Error {
     let hint = if matches!(error, StoreError::NotEmpty { .. }) {
-        "create an empty database for mcpproxy, and name it with --to"
+        "create an empty database for mcpproxy, and name it with --to; if an earlier run has finished, set `storage.url`"
     } else if matches!(error, StoreError::InUse { .. }) {
-        "stop the gateways that use the new database, or name another one"
+        "stop every gateway that uses it, then run the command again"
     } else if matches!(error, StoreError::Database { .. } | StoreError::NoAnswer) {
         "check that the database runs and that its address is right, then run the command again: it goes on where it stopped"
     } else {
@@ -136,16 +136,11 @@ async fn verify(home: &Home, copy: &Store) -> anyhow::Result<i64> {
     Ok(verdicts.iter().map(|verdict| verdict.lines).sum())
 }
 
-/// Moves the files that the last run enforced to the name that this gateway has in the new database.
-async fn take_over_files(home: &Home, copy: &Store, (old, new): (&Location, &Location)) -> anyhow::Result<()> {
+/// Moves what belongs to this gateway to the name that it has in the new database.
+async fn take_over_name(home: &Home, copy: &Store, (old, new): (&Location, &Location)) -> anyhow::Result<()> {
     let Some(key) = home.existing_signing_key()? else { return Ok(()) };
-    let [old, new] = [old, new].map(|location| local_agent_name(location, key.verifier()));
-    if old == new {
-        return Ok(());
-    }
-    let files = copy.remembered_files(&old).await?;
-    copy.remember_files(&new, &files).await.context("could not copy the files of the last run")?;
-    Ok(copy.remember_files(&old, &[]).await?)
+    let [old, new] = [old, new].map(|location| local_agent::name(location, key.verifier()));
+    local_agent::rename(copy, &old, &new).await
 }
 
 /// The progress of each step.

@@ -51,7 +51,7 @@ Examples:
 
 Stop the gateway first. The activity log goes on from the backup, with a signed record that says how many records after \
 it are gone. Sessions, open approval requests and standing approvals of the backup end. Tokens and users are as they \
-were at the backup: revoke again what you revoked since.")]
+were at the backup: revoke again what you revoked since. If the command is interrupted, run it again with --force.")]
 pub(crate) struct RestoreArgs {
     /// The backup, from `mcpproxy backup`
     #[arg(value_name = "FILE")]
@@ -217,7 +217,7 @@ impl Work<'_> {
 async fn keep_postgres(home: &Home, target: &Location, folder: &Path) -> anyhow::Result<()> {
     let store = match Store::open_read_only(target).await {
         Ok(store) => store,
-        Err(StoreError::NotReady { .. }) => return Ok(()),
+        Err(StoreError::NotReady { .. } | StoreError::HalfCopied { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     if home.existing_signing_key()?.is_some() {
@@ -230,7 +230,9 @@ async fn keep_postgres(home: &Home, target: &Location, folder: &Path) -> anyhow:
 }
 
 async fn sign(store: &Store, key: SigningKey, checkpoint: &Path, restore: &Restore) -> anyhow::Result<()> {
-    store.end_open_approvals(now_ms()).await?;
+    store.end_after_restore(now_ms()).await?;
+    // A backup that was made during a rotation of the key may have a chain without its first record.
+    let first = store.continues(key.verifier(), now_ms(), rand::random()).await?;
     let options = LedgerOptions {
         key,
         newest_checkpoint: Some(checkpoint.to_owned()),
@@ -240,6 +242,8 @@ async fn sign(store: &Store, key: SigningKey, checkpoint: &Path, restore: &Resto
         now_ms,
     };
     let ledger = Ledger::start(store, options).await?;
-    ledger.append(restore.record(now_ms(), rand::random()), WaitFor::Disk).await?;
+    for record in first.into_iter().chain([restore.record(now_ms(), rand::random())]) {
+        ledger.append(record, WaitFor::Disk).await?;
+    }
     ledger.finish().await.context("could not sign the record of the restore")
 }

@@ -15,7 +15,7 @@ use crate::database::{self, location};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
-use crate::runtime::{local_agent_name, open_log};
+use crate::runtime::{local_agent, open_log};
 use crate::terminal::output::{Format, tell};
 use crate::terminal::time::now_ms;
 
@@ -33,16 +33,15 @@ pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
     ledger.finish().await?;
     home.adopt_next_signing_key(old.verifier())?;
     let place = location(home)?;
-    let [before, after] = [old.verifier(), &new].map(|verifier| local_agent_name(&place, verifier));
-    if before != after {
-        let files = store.remembered_files(&before).await?;
-        store.remember_files(&after, &files).await?;
-    }
+    let [before, after] = [old.verifier(), &new].map(|verifier| local_agent::name(&place, verifier));
+    local_agent::rename(&store, &before, &after).await?;
     open_log::continued(home, &store, &settings).await?.finish().await?;
     store.close().await;
     let answer = json!({ "old_key": old.verifier().to_string(), "key": new.to_string(), "chain": new.chain() });
     format.print(&answer, || new.to_string())?;
-    tell("The signing key was replaced. Give the new public key to the people who verify your bundles, and make a new backup.");
+    tell(
+        "The signing key was replaced. Give the new public key to the people who verify your bundles, and make a new backup.",
+    );
     Ok(Exit::Done)
 }
 
