@@ -195,6 +195,8 @@ def test_a_killed_migration_goes_on(postgres: Postgres, tmp_path: Path) -> None:
     with gateway:
         with Load([Agent(gateway) for _ in range(4)], itertools.count(), ["echo:echo"]) as load:
             load.wait("many calls", lambda load: len(load.answers) > 900, 120)
+        wrong = gateway.run("migrate", "--to", "nonsense")
+        assert "--to names no usable database: expected `sqlite:PATH`" in wrong.stderr, wrong.stderr
         running = gateway.run("migrate", "--to", postgres.url("postgres"))
         assert running.returncode == FAILED and "A gateway already runs" in running.stderr, running.stderr
     database = killed_halfway(gateway, postgres)

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::read::Archive;
 pub(crate) use self::stage::{Staged, stage};
-pub(crate) use self::write::{Overwrite, write};
+pub(crate) use self::write::{Overwrite, key, write};
 
 const FORMAT: &str = "mcpproxy backup";
 const VERSION: u32 = 1;

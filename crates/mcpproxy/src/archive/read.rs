@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use mcpproxy_store::{Loader, SigningKey};
 
 use super::tar::TarReader;
@@ -97,7 +96,10 @@ impl Archive {
 }
 
 fn reader(path: &Path) -> anyhow::Result<TarReader<BufReader<File>>> {
-    let file = File::open(path).with_context(|| format!("could not read `{}`", path.display()))?;
+    let file = File::open(path).map_err(|error| {
+        Failure::new(Exit::Failed, format!("`{}` cannot be read: {error}.", path.display()))
+            .hint("name a file that `mcpproxy backup` wrote")
+    })?;
     Ok(TarReader::new(BufReader::new(file)))
 }
 

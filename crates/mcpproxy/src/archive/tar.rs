@@ -98,7 +98,7 @@ impl<R: Read> TarReader<R> {
         let mut long_name = None;
         loop {
             let mut block = [0; BLOCK];
-            self.input.read_exact(&mut block)?;
+            self.input.read_exact(&mut block).map_err(cut_off)?;
             if block == [0; BLOCK] {
                 return Ok(None);
             }
@@ -111,7 +111,7 @@ impl<R: Read> TarReader<R> {
             let mut bytes = Vec::new();
             let padded = size.next_multiple_of(BLOCK);
             if self.input.by_ref().take(padded as u64).read_to_end(&mut bytes)? != padded {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                return Err(cut_off(io::ErrorKind::UnexpectedEof.into()));
             }
             bytes.truncate(size);
             match block.get(156) {
@@ -138,6 +138,14 @@ fn text_at(block: &[u8; BLOCK], at: usize, length: usize) -> io::Result<String> 
 fn number(block: &[u8; BLOCK], at: usize, length: usize) -> Option<u64> {
     let text = text_at(block, at, length).ok()?;
     u64::from_str_radix(text.trim(), 8).ok()
+}
+
+/// Says in the words of a backup that a file is too short. Other errors stay as they are.
+fn cut_off(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off"),
+        _ => error,
+    }
 }
 
 fn invalid(what: &'static str) -> io::Error {

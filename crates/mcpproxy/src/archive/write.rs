@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use mcpproxy_store::{ChainHead, Location, Snapshot, Store};
+use mcpproxy_store::{ChainHead, Location, SigningKey, Snapshot, Store};
 
 use super::tar::TarWriter;
 use super::{ChainEnd, DATA, Entry, FILES, FORMAT, MANIFEST, Manifest, VERSION, files};
@@ -36,10 +36,7 @@ pub(crate) async fn write(
     if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() {
         return Err(exists(path));
     }
-    let key = home.existing_signing_key()?.ok_or_else(|| {
-        Failure::new(Exit::NoGateway, "The data folder has no signing key yet, so there is nothing to back up.")
-            .hint("start the gateway once: mcpproxy serve")
-    })?;
+    let key = key(home)?;
     // Before the snapshot: its checkpoint signs only what the snapshot contains.
     let kept = files::read(home)?;
     let mut snapshot = store.snapshot().await?;
@@ -77,6 +74,16 @@ pub(crate) async fn write(
     keep(out, path, overwrite).with_context(doing)?;
     File::open(folder).and_then(|folder| folder.sync_all()).with_context(doing)?;
     Ok(manifest)
+}
+
+/// Returns the key of the log. Without one, there is nothing to back up.
+pub(crate) fn key(home: &Home) -> anyhow::Result<SigningKey> {
+    let missing = || {
+        let folder = home.folder().display();
+        Failure::new(Exit::Failed, format!("`{folder}` has no activity log yet, so there is nothing to back up."))
+            .hint("start the gateway once with `mcpproxy serve`, or name another data folder with --home DIR")
+    };
+    Ok(home.existing_signing_key()?.ok_or_else(missing)?)
 }
 
 /// Gives the complete file its name.

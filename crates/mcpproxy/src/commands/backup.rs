@@ -43,6 +43,7 @@ pub(crate) async fn run(home: &Home, format: Format, backup: &Backup) -> anyhow:
 }
 
 async fn write(home: &Home, format: Format, backup: &Backup) -> anyhow::Result<Exit> {
+    archive::key(home)?;
     let location = location(home)?;
     check_not_gone(home, &location)?;
     let store = Store::open_read_only(&location).await.map_err(|error| not_opened(home, &location, error))?;

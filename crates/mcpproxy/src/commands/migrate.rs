@@ -36,8 +36,8 @@ pub(crate) struct Migrate {
 
 pub(crate) async fn run(home: &Home, format: Format, migrate: &Migrate) -> anyhow::Result<Exit> {
     let path = home.settings();
-    let target = location_of(home, &settings_file::storage_in(&path, &switched(home, &migrate.to)?)?);
     let current = location(home)?;
+    let target = location_of(home, &settings_file::storage_named(&path, "--to", &migrate.to)?);
     if target == current {
         return Err(Failure::new(Exit::Usage, format!("The data folder already uses {target}.")).into());
     }

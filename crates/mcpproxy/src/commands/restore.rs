@@ -68,6 +68,9 @@ pub(crate) struct RestoreArgs {
 }
 
 pub(crate) async fn run(home: &Home, format: Format, args: &RestoreArgs) -> anyhow::Result<Exit> {
+    if let Some(url) = &args.storage {
+        settings_file::storage_named(&home.settings(), "--storage", url)?;
+    }
     if args.dry_run {
         return dry_run(home, format, args).await;
     }
