@@ -8,6 +8,7 @@
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
 //!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
+//!  transfer ──▶ log, store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -32,6 +33,7 @@ mod sign_ins;
 mod sql;
 mod store;
 mod text;
+mod transfer;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
@@ -64,6 +66,7 @@ pub use log::list::{Cursor, Page};
 pub use log::meter::{CallLabels, LogReadings, ServerReadings};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
+pub use log::restore::{RecordedRestore, Restore};
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
@@ -80,3 +83,6 @@ pub use replica_messages::ReplicaListener;
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};
+pub use transfer::copy::{Copied, CopyStep};
+pub use transfer::load::{Existing, Loader};
+pub use transfer::snapshot::{Batch, ChainHead, Snapshot};

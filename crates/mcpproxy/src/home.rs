@@ -7,12 +7,16 @@
 //! | `admin.key` | opens the REST API for the commands of this machine |
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
+//! | `signing.key.next` | the next signing key, while `activity key rotate` runs |
+//! | `retired-keys.txt` | public keys of earlier signing keys |
 //! | `sealing.key` | encrypts the tokens with which the gateway signs in to servers |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
 //! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside; `….2` and so on of later ones |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
+//! | `restore.pending` | there while `mcpproxy restore` replaces files; no gateway starts until it is gone |
+//! | `replaced-TIME/` | files that `mcpproxy restore --force` replaced |
 //! | `logs/` | standard error of each server |
 //! | `tools/` | the tools that each server listed last, for commands that work without a gateway |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
@@ -21,6 +25,7 @@
 //! because it may already be known to them ([`secret`]).
 
 pub(crate) mod lock;
+pub(crate) mod rotation;
 pub(crate) mod secret;
 
 use std::fs::{self, DirBuilder};
@@ -40,6 +45,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const ADMIN_KEY: &str = "admin.key";
 const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
+const NEXT_SIGNING_KEY: &str = "signing.key.next";
 const SEALING_KEY: &str = "sealing.key";
 const DATABASE: &str = "mcpproxy.db";
 
@@ -57,13 +63,18 @@ const SET_ASIDE: [(&str, &str); 9] = [
     ("signing.key.old.9", "checkpoint.old.9.txt"),
 ];
 
-const KEYS: [&str; 4] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, SEALING_KEY];
+const KEYS: [&str; 5] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, NEXT_SIGNING_KEY, SEALING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
 /// Returns the keys and tokens of the data folder, also those that were set aside.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     KEYS.into_iter().chain(SET_ASIDE.map(|(key, _)| key))
+}
+
+/// Returns the names under which checkpoints of damaged logs are set aside.
+pub(crate) fn set_aside_checkpoints() -> impl Iterator<Item = &'static str> {
+    SET_ASIDE.into_iter().map(|(_, checkpoint)| checkpoint)
 }
 
 /// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
@@ -156,6 +167,11 @@ impl Home {
 
     fn admin_key(&self) -> PathBuf {
         self.folder.join(ADMIN_KEY)
+    }
+
+    /// Returns the path of the file that marks a restore that has not finished.
+    pub(crate) fn restore_pending(&self) -> PathBuf {
+        self.folder.join("restore.pending")
     }
 
     fn lock(&self) -> PathBuf {

@@ -5,11 +5,13 @@
 //! - `client` talks to a running gateway, for all other commands.
 //! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
 //! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
+//! - `archive` writes and reads backups, for `backup` and `restore`.
 //! - `imports` takes over servers that are written for another client, for `import` and for the pages.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `logging` writes the log of the program. `exit` lists the exit codes.
 
 mod agent_clients;
+mod archive;
 mod client;
 mod commands;
 mod database;

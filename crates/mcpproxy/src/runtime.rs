@@ -28,9 +28,9 @@ mod file_events;
 pub(crate) mod first_user;
 pub(crate) mod last_run;
 mod listen;
-mod local_agent;
+pub(crate) mod local_agent;
 pub(crate) mod notices;
-mod open_log;
+pub(crate) mod open_log;
 mod reload;
 mod telemetry;
 mod weigh;
@@ -56,7 +56,7 @@ use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
 use self::reload::{Reload, WatchedFiles};
 use self::weigh::KnownTools;
-use crate::database::{check_not_gone, location_of};
+use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
@@ -135,7 +135,7 @@ impl Runtime {
         if !accepted.damage {
             check_not_gone(home, &location)?;
         }
-        let store = Store::open(&location).await?;
+        let store = Store::open(&location).await.map_err(|error| not_opened(home, &location, error))?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;

@@ -32,8 +32,19 @@ const START_PAUSES: u32 = 100;
 const HOLD_ATTEMPTS: u32 = 200;
 
 impl Home {
-    /// Locks the data folder for this process until the lock is dropped.
+    /// Locks the data folder for this process until the lock is dropped. Refuses a folder that is half restored.
     pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
+        let lock = self.take_lock_to_restore()?;
+        if self.restore_pending().exists() {
+            let message = format!("A restore into `{}` has not finished.", self.folder.display());
+            let restore = self.command("mcpproxy", "restore FILE --force");
+            return Err(Failure::new(Exit::Failed, message).hint(format!("run `{restore}` again")).into());
+        }
+        Ok(lock)
+    }
+
+    /// Locks the data folder, also if an earlier restore has not finished.
+    pub(crate) fn take_lock_to_restore(&self) -> anyhow::Result<Lock> {
         let path = self.lock();
         let file = open(&path)?;
         for _ in 0..LOCK_ATTEMPTS {

@@ -35,6 +35,16 @@ pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     Ok(Some(ReadSettings { settings, referenced: here.referenced.into_inner().into_iter().collect() }))
 }
 
+/// Reads a database that an option of a command names. Its references are resolved as in the settings file at `path`.
+pub(crate) fn storage_named(path: &Path, option: &str, url: &str) -> Result<StorageSettings, Failure> {
+    let text = serde_json::json!({ "storage": { "url": url } }).to_string();
+    let parsed = settings::parse(&text, &Here::beside(path, References::Resolved));
+    parsed.map(|settings| settings.storage).map_err(|errors| {
+        let words: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+        Failure::new(Exit::Usage, format!("{option} names no usable database: {}.", words.join("; ")))
+    })
+}
+
 /// Reads only the storage settings. References that resolve only in the gateway's environment are not needed.
 pub(crate) fn read_storage(path: &Path) -> Result<StorageSettings, Failure> {
     let Some((_, text)) = read_text(path)? else { return Ok(StorageSettings::default()) };
