@@ -10,6 +10,7 @@
 //! - `editor`: changes of the operator's files, as the program implements them.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
+//! - `tls`: the gateway's own certificate.
 //!
 //! `rest` and `ui` use `auth`, `parameters`, `wire` and `problem`, never each other.
 
@@ -26,6 +27,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tls;
 mod tokens;
 mod ui;
 mod verb;
@@ -45,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 pub use auth::{AdminKey, Guard, Guarded};
 pub use problem::{REST_ERRORS, RestError};
 pub use server::{ConnectionLimits, HttpServer, Listeners};
+pub use tls::{Certificates, CertifiedPair, PairError};
 
 /// The JSON and CSV of records, shared with the command line.
 pub mod records {
@@ -87,10 +90,20 @@ pub struct Facts {
     pub address: String,
     /// The address of the pages: `http://localhost:8080`, or `public_url` of the settings.
     pub base_url: String,
+    /// The gateway's own certificate. `None` if it speaks plain HTTP.
+    pub tls: Option<Certificates>,
     pub started: Instant,
     pub settings_path: PathBuf,
     /// The time in milliseconds since 1970.
     pub now_ms: fn() -> i64,
+}
+
+impl Facts {
+    /// Returns the address that this process listens on with its scheme, such as `http://127.0.0.1:8080`.
+    pub fn origin(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
 }
 
 /// All routes of the process, behind the guard.

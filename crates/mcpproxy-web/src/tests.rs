@@ -24,6 +24,7 @@ mod server_pages;
 mod settings_pages;
 mod sign_in_flood;
 mod strangers;
+mod tls;
 mod tool_pages;
 
 use std::time::{Duration, Instant};
@@ -123,6 +124,7 @@ impl Fixture {
             version: "1.2.3",
             address: "127.0.0.1:8080".to_owned(),
             base_url: "http://localhost:8080".to_owned(),
+            tls: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
             now_ms: || NOW_MS,

@@ -31,21 +31,22 @@ mod listen;
 mod local_agent;
 pub(crate) mod notices;
 mod open_log;
+mod own_tls;
 mod reload;
 mod weigh;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, GatewayEvent, Options, Reloader, ToolLists};
-use mcpproxy_store::Store;
-use mcpproxy_web::{AdminKey, ConnectionLimits, Facts, Guard, HttpServer, Web};
+use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Options, Reloader, ToolLists};
+use mcpproxy_store::{Ledger, Store};
+use mcpproxy_web::{AdminKey, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +54,7 @@ use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
 use self::listen::bind;
 use self::local_agent::LocalAgent;
-use self::reload::{Reload, WatchedFiles};
+use self::reload::{ListenerFacts, Reload, WatchedFiles};
 use self::weigh::KnownTools;
 use crate::database::{check_not_gone, location_of};
 use crate::home::Home;
@@ -99,7 +100,7 @@ pub(crate) struct Runtime {
     /// Opened when the gateway started, so that no change is missed.
     changes: broadcast::Receiver<GatewayEvent>,
     /// Released last, so that the next gateway finds everything closed.
-    _lock: Lock,
+    _lock: Arc<Mutex<Lock>>,
 }
 
 impl Runtime {
@@ -118,7 +119,7 @@ impl Runtime {
         let settings = Settings::clone(&read.files.settings);
         settings_file::check_any_runs(&path, &settings)?;
         settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
-        let mut lock = home.take_lock()?;
+        let lock = home.take_lock()?;
         let open_files = raise_file_limit();
 
         let listeners = bind(&settings, listen).await?;
@@ -133,22 +134,12 @@ impl Runtime {
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
         let local = local_agent::open(home, &store, &own_name).await?;
-        let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, .. } = read;
+        let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, tls, .. } = read;
+        let tls = tls.map(Certificates::new);
 
-        let program = std::env::current_exe().context("could not find the path of this program")?;
-        let own_url = own_url(address);
+        let own_url = own_url(&settings, address);
         let base_url = settings.approvals.public_url.clone().unwrap_or_else(|| own_url.clone());
-        let gateway = Gateway::start(Options {
-            files: files.clone(),
-            store: store.clone(),
-            ledger: ledger.clone(),
-            logs: home.logs(),
-            tools: home.tools(),
-            base_url: own_url,
-            demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
-            lock: locked.map(Arc::new),
-            sealing_key: home.sealing_key_or_new()?,
-        });
+        let gateway = start_gateway(home, &files, &store, &ledger, own_url, locked)?;
         let changes = gateway.events();
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
@@ -161,19 +152,31 @@ impl Runtime {
             ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
-            facts: facts(address, &base_url, &path),
+            facts: facts(address, &base_url, &path, tls.clone()),
             stopping: stopping.clone(),
             servers_editor: Box::new(SettingsEditor::new(home)),
             contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
-        let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
+        let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files), tls.clone());
         let (current, wanted, read) = (files, None, operator_files::read);
         let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
-        let files =
-            WatchedFiles { path, referenced, seen, current, wanted, known, remember, gateway: own, guard, read };
+        let (lock, tls) = own_tls::announce(lock, address, &base_url, tls)?;
+        let files = WatchedFiles {
+            path,
+            referenced,
+            tls_paths: Vec::new(),
+            seen,
+            current,
+            wanted,
+            known,
+            remember,
+            gateway: own,
+            guard,
+            listener: ListenerFacts { address, tls },
+            read,
+        };
         let reload = Reload { files, requests };
-        lock.announce(&address.to_string())?;
         Ok(Self {
             gateway,
             address,
@@ -207,11 +210,34 @@ impl Runtime {
     }
 }
 
-fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
+fn start_gateway(
+    home: &Home,
+    files: &Files,
+    store: &Store,
+    ledger: &Ledger,
+    base_url: String,
+    locked: Option<LockFile>,
+) -> anyhow::Result<Gateway> {
+    let program = std::env::current_exe().context("could not find the path of this program")?;
+    Ok(Gateway::start(Options {
+        files: files.clone(),
+        store: store.clone(),
+        ledger: ledger.clone(),
+        logs: home.logs(),
+        tools: home.tools(),
+        base_url,
+        demo_command: vec![program.display().to_string(), "demo-server".to_owned()],
+        lock: locked.map(Arc::new),
+        sealing_key: home.sealing_key_or_new()?,
+    }))
+}
+
+fn facts(address: SocketAddr, base_url: &str, settings_path: &Path, tls: Option<Certificates>) -> Facts {
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         address: address.to_string(),
         base_url: base_url.to_owned(),
+        tls,
         started: Instant::now(),
         settings_path: settings_path.to_owned(),
         now_ms,

@@ -18,8 +18,8 @@
 //! its next one is closed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -97,7 +97,10 @@ enum Worth {
     New,
 }
 
-/// The state of a connection, as far as replacing it is concerned. A connection has at most one request at a time.
+/// The state of a connection, as far as replacing it is concerned.
+///
+/// A connection of HTTP/1 has at most one request at a time, and one `Activity`. With HTTP/2, every request has its own,
+/// which tells that of its connection ([`Activity::of_request`]).
 pub(super) struct Activity {
     /// True from the last byte of a request to the last byte of its answer.
     is_busy: AtomicBool,
@@ -111,7 +114,38 @@ pub(super) struct Activity {
     is_late: AtomicBool,
     /// True if a request has two lengths. Nothing that follows can be trusted, so it stays true.
     is_ambiguous: AtomicBool,
+    /// The time at which HTTP/2 took a part of the answer and waits for the peer to read it, or [`NOT_WAITING`].
+    handed_ms: AtomicU64,
+    /// The requests of a connection of HTTP/2. The protocol limits their number.
+    requests: Mutex<Vec<Weak<Activity>>>,
+    /// Requests of `requests` that are busy.
+    busy_requests: AtomicUsize,
+    /// The connection of a request of HTTP/2.
+    connection: Option<Arc<Activity>>,
     began: Instant,
+}
+
+const NOT_WAITING: u64 = u64::MAX;
+
+/// The condition of a connection of HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    InUse,
+    /// No request came for too long.
+    Idle,
+    /// The peer has read nothing of an answer for too long.
+    Stalled,
+}
+
+/// Longest times to wait for a peer of HTTP/2.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// For the first request.
+    pub(super) first: Duration,
+    /// Between two requests.
+    pub(super) next: Duration,
+    /// For the peer to read a part of an answer.
+    pub(super) write: Duration,
 }
 
 impl Connections {
@@ -159,8 +193,7 @@ impl Connections {
         let table = self.table();
         let now_ms = millis(self.began.elapsed());
         let rows = table.rows.iter().filter(|(_, row)| of.is_none_or(|peer| peer == row.peer));
-        let waiting =
-            rows.filter(|(_, row)| !row.close.is_cancelled() && !row.activity.is_busy.load(Ordering::Relaxed));
+        let waiting = rows.filter(|(_, row)| !row.close.is_cancelled() && !row.activity.is_busy());
         // Ids grow, so that of two connections of the same millisecond the older one is closed.
         let worst = waiting.min_by_key(|(id, row)| {
             let since_ms = row.activity.since_ms.load(Ordering::Relaxed);
@@ -182,6 +215,10 @@ impl Drop for Connection {
 
 impl Activity {
     pub(super) fn new(began: Instant) -> Self {
+        Self::with(None, began)
+    }
+
+    fn with(connection: Option<Arc<Self>>, began: Instant) -> Self {
         let activity = Self {
             is_busy: AtomicBool::new(false),
             was_answered: AtomicBool::new(false),
@@ -189,10 +226,32 @@ impl Activity {
             since_ms: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
             is_ambiguous: AtomicBool::new(false),
+            handed_ms: AtomicU64::new(NOT_WAITING),
+            requests: Mutex::default(),
+            busy_requests: AtomicUsize::new(0),
+            connection,
             began,
         };
         activity.touch();
         activity
+    }
+
+    /// Begins a request on a connection that can have several at a time.
+    pub(super) fn of_request(connection: &Arc<Self>) -> Arc<Self> {
+        let request = Arc::new(Self::with(Some(Arc::clone(connection)), connection.began));
+        let mut requests = connection.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.retain(|request| request.strong_count() > 0);
+        requests.push(Arc::downgrade(&request));
+        request
+    }
+
+    /// Returns true for a request of HTTP/2.
+    pub(super) fn is_one_of_several(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed) || self.busy_requests.load(Ordering::Relaxed) > 0
     }
 
     /// The head of a request has arrived.
@@ -203,7 +262,10 @@ impl Activity {
 
     /// The whole request has arrived.
     pub(super) fn request_is_complete(&self) {
-        self.is_busy.store(true, Ordering::Relaxed);
+        let was_busy = self.is_busy.swap(true, Ordering::Relaxed);
+        if let Some(connection) = self.connection.as_ref().filter(|_| !was_busy) {
+            connection.busy_requests.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn request_is_late(&self) {
@@ -224,12 +286,52 @@ impl Activity {
 
     pub(super) fn was_useful(&self) {
         self.was_useful.store(true, Ordering::Relaxed);
+        if let Some(connection) = &self.connection {
+            connection.was_useful();
+        }
+    }
+
+    /// HTTP/2 took a part of the answer, and asks for the next one when the peer has room for it.
+    pub(super) fn part_is_handed(&self) {
+        self.handed_ms.store(millis(self.began.elapsed()), Ordering::Relaxed);
+    }
+
+    /// The peer has room for the next part of the answer.
+    pub(super) fn part_is_wanted(&self) {
+        self.handed_ms.store(NOT_WAITING, Ordering::Relaxed);
     }
 
     pub(super) fn answer_ends(&self) {
         self.was_answered.store(true, Ordering::Relaxed);
         self.touch();
-        self.is_busy.store(false, Ordering::Relaxed);
+        let was_busy = self.is_busy.swap(false, Ordering::Relaxed);
+        if let Some(connection) = &self.connection {
+            connection.was_answered.store(true, Ordering::Relaxed);
+            if was_busy {
+                connection.busy_requests.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns the condition of a connection of HTTP/2.
+    pub(super) fn condition(&self, patience: Patience) -> Condition {
+        self.condition_at(patience, millis(self.began.elapsed()))
+    }
+
+    fn condition_at(&self, patience: Patience, now_ms: u64) -> Condition {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = requests.iter().filter_map(Weak::upgrade).peekable();
+        if open.peek().is_none() {
+            let was_answered = self.was_answered.load(Ordering::Relaxed);
+            let allowed = if was_answered { patience.next } else { patience.first };
+            let waited = now_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed));
+            return if waited >= millis(allowed) { Condition::Idle } else { Condition::InUse };
+        }
+        let is_stalled = |request: Arc<Self>| match request.handed_ms.load(Ordering::Relaxed) {
+            NOT_WAITING => false,
+            handed_ms => now_ms.saturating_sub(handed_ms) >= millis(patience.write),
+        };
+        if open.any(is_stalled) { Condition::Stalled } else { Condition::InUse }
     }
 
     fn worth(&self, since_ms: u64, now_ms: u64) -> Worth {
@@ -245,6 +347,18 @@ impl Activity {
 
     fn touch(&self) {
         self.since_ms.store(millis(self.began.elapsed()), Ordering::Relaxed);
+        if let Some(connection) = &self.connection {
+            connection.touch();
+        }
+    }
+}
+
+/// A request of HTTP/2 can be reset before it has an answer. Its connection must not stay busy because of it.
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.as_ref().filter(|_| *self.is_busy.get_mut()) {
+            connection.busy_requests.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -359,5 +473,52 @@ mod tests {
         drop(second);
         let slot = connections.slot().await;
         assert!(connections.add(peer(2), slot).is_some());
+    }
+    #[tokio::test]
+    async fn a_connection_is_busy_while_one_of_its_requests_is() {
+        let connections = long_ago(1, 1);
+        let connection = open(&connections, 1, 0).await;
+        let (first, second) = (Activity::of_request(&connection.activity), Activity::of_request(&connection.activity));
+        for request in [&first, &second] {
+            request.request_is_complete();
+            request.request_is_complete();
+        }
+        first.answer_ends();
+        assert!(connection.activity.is_busy());
+        // The peer reset it before it was answered.
+        drop(second);
+        assert!(!connection.activity.is_busy());
+        first.answer_ends();
+        drop(first);
+        assert!(!connection.activity.is_busy(), "the end of an answer counts once");
+        Activity::of_request(&connection.activity).was_useful();
+        assert_eq!(connection.activity.worth(0, 0), Worth::WasUseful);
+    }
+
+    #[test]
+    fn idle_and_stalled_connections() {
+        let patience =
+            Patience { first: Duration::from_secs(10), next: Duration::from_secs(75), write: Duration::from_secs(30) };
+        let began = Instant::now().checked_sub(Duration::from_secs(1000)).unwrap();
+        let connection = Arc::new(Activity::new(began));
+        let check = |now_ms: u64, expected: Condition| {
+            assert_eq!(connection.condition_at(patience, now_ms), expected, "{now_ms}");
+        };
+        connection.since_ms.store(0, Ordering::Relaxed);
+        check(9_999, Condition::InUse);
+        check(10_000, Condition::Idle);
+        let request = Activity::of_request(&connection);
+        check(u64::MAX - 1, Condition::InUse);
+        request.part_is_handed();
+        request.handed_ms.store(5_000, Ordering::Relaxed);
+        check(34_999, Condition::InUse);
+        check(35_000, Condition::Stalled);
+        request.part_is_wanted();
+        check(35_000, Condition::InUse);
+        request.answer_ends();
+        drop(request);
+        connection.since_ms.store(0, Ordering::Relaxed);
+        check(74_999, Condition::InUse);
+        check(75_000, Condition::Idle);
     }
 }
