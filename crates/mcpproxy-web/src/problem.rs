@@ -110,7 +110,7 @@ problems! {
         hint "send `csrf` from the answer to POST /api/v1/login as the `X-CSRF-Token` header";
     HOST_NOT_ALLOWED = FORBIDDEN "host_not_allowed"
         "host not allowed"
-        hint "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings";
+        hint "use http://localhost:PORT, or https:// if the settings have `tls`, or add the name to `allowed_hosts` in the settings";
     ORIGIN_NOT_ALLOWED = FORBIDDEN "origin_not_allowed"
         "origin not allowed"
         hint "if this page may call the gateway, add its origin to `allowed_origins` in the settings";

@@ -24,6 +24,7 @@ mod server_pages;
 mod settings_pages;
 mod sign_in_flood;
 mod strangers;
+mod tls;
 mod tool_pages;
 
 use std::time::{Duration, Instant};
@@ -125,6 +126,7 @@ impl Fixture {
             address: "127.0.0.1:8080".to_owned(),
             base_url: "http://localhost:8080".to_owned(),
             metrics_address: None,
+            tls: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
             now_ms: || NOW_MS,

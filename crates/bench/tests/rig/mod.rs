@@ -94,6 +94,7 @@ impl Rig {
             version: "1.2.3",
             address: format!("127.0.0.1:{PORT}"),
             base_url,
+            tls: None,
             metrics_address: None,
             started: Instant::now(),
             settings_path: folder.path().join("mcp_config.json"),

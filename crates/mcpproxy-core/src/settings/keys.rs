@@ -23,6 +23,7 @@ pub(super) const TOP: Keys = Keys {
         "ready_timeout",
         "direct_mode",
         "allow_anonymous_loopback",
+        "tls",
         "tls_terminated_by_proxy",
         "allowed_hosts",
         "allowed_origins",
@@ -145,6 +146,16 @@ pub(super) const ALLOW: Keys = Keys {
     advice: &[
         ("equals", "did you mean `contains`?"),
         ("grants", "did you mean `permissions`?"),
+        ("_comment", COMMENTS),
+    ],
+};
+
+pub(super) const TLS: Keys = Keys {
+    known: &["certificate", "key"],
+    advice: &[
+        ("cert", "did you mean `certificate`?"),
+        ("private_key", "did you mean `key`?"),
+        ("ca", "the gateway asks clients for no certificate; put intermediate certificates into `certificate`"),
         ("_comment", COMMENTS),
     ],
 };

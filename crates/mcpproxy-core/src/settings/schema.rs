@@ -46,7 +46,7 @@ pub fn schema() -> Value {
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
-                "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
+                "description": "The address and port to listen on. An address other than loopback needs `tls` or `tls_terminated_by_proxy`."
             },
             "shutdown_grace": shutdown_grace(seconds(default.shutdown_grace)),
             "ready_timeout": ready_timeout(seconds(default.ready_timeout)),
@@ -58,8 +58,9 @@ pub fn schema() -> Value {
             "allow_anonymous_loopback": {
                 "type": "boolean",
                 "default": default.allow_anonymous_loopback,
-                "description": "Treat clients on this machine without a token as a read-only agent."
+                "description": "Treat clients on this machine without a token as a read-only agent. Only with `listen` on loopback, and without a proxy."
             },
+            "tls": tls(),
             "tls_terminated_by_proxy": {
                 "type": "boolean",
                 "default": default.tls_terminated_by_proxy,
@@ -99,6 +100,25 @@ fn ready_timeout(default: String) -> Value {
         "$ref": "#/$defs/duration",
         "default": default,
         "description": "The time after the start for which `GET /readyz` waits for servers that have neither connected nor failed, from \"0s\" to \"10m\". After that, a hanging server does not keep the gateway out of a load balancer."
+    })
+}
+
+fn tls() -> Value {
+    json!({
+        "type": "object",
+        "description": "A certificate with which the gateway itself speaks HTTPS, with HTTP/1.1 and HTTP/2. It does not answer plain HTTP then. New files take effect without a restart.",
+        "additionalProperties": false,
+        "required": ["certificate", "key"],
+        "properties": {
+            "certificate": {
+                "type": "string",
+                "description": "A PEM file with the certificate, followed by its intermediate certificates. A relative path starts in the folder of the settings file."
+            },
+            "key": {
+                "type": "string",
+                "description": "A PEM file with the private key of the certificate, not encrypted."
+            }
+        }
     })
 }
 

@@ -11,6 +11,9 @@
 //!   active, so that the next call is already checked against it. The files are read at once, because the command has
 //!   finished writing.
 //!
+//! The gateway's own certificate counts as settings. If only its files changed, new connections get the new one, and nothing
+//! else happens.
+//!
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
 //! keep the old one. The exception is what weakens contracts or policies. A half-written file is often valid, and an agent
 //! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their
@@ -23,6 +26,7 @@
 //! itself keeps the previous snapshot, but servers may have been started or stopped already. The next attempt replaces
 //! the ones that it starts again, so that no process is left behind.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +40,10 @@ use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
 use super::last_run::stricter;
+use super::own_tls::OwnTls;
 use super::weigh::{KnownTools, Weighed, weigh};
 use crate::exit::{Exit, Failure};
-use crate::operator_files::settings_file::warning_lines;
+use crate::operator_files::settings_file::{self, warning_lines};
 use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts};
 use crate::terminal::output::tell;
 
@@ -68,6 +73,8 @@ pub(crate) struct WatchedFiles {
     pub(crate) path: PathBuf,
     /// Files that the settings refer to.
     pub(crate) referenced: Vec<PathBuf>,
+    /// The files of `tls` in settings that could not be used. Their correction is a change too.
+    pub(crate) tls_paths: Vec<PathBuf>,
     /// Taken before `current` was read, so that no change in between is missed.
     pub(crate) seen: FileStamps,
     pub(crate) current: Files,
@@ -79,8 +86,18 @@ pub(crate) struct WatchedFiles {
     pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,
     pub(crate) gateway: Gateway,
     pub(crate) guard: Guard,
+    pub(crate) listener: ListenerFacts,
     /// [`operator_files::read`], except in tests.
     pub(crate) read: ReadFiles,
+}
+
+/// Facts about the listener, which a reload cannot change.
+#[derive(Clone)]
+pub(crate) struct ListenerFacts {
+    /// `--listen` may differ from the settings.
+    pub(crate) address: SocketAddr,
+    /// `None` if it speaks plain HTTP.
+    pub(crate) tls: Option<OwnTls>,
 }
 
 /// Valid files that are not active as a whole.
@@ -187,14 +204,15 @@ impl WatchedFiles {
 
     /// Compares fingerprints, and reads the files if they changed and are finished. Returns the newest fingerprints.
     fn look(&mut self, last: &FileStamps, trigger: Trigger) -> FileStamps {
-        let mut now = operator_files::inspect(&self.path, &self.referenced);
+        let referenced = [self.referenced.as_slice(), &self.tls_paths].concat();
+        let mut now = operator_files::inspect(&self.path, &referenced);
         let is_finished = match trigger {
             Trigger::Clock => now == *last,
             Trigger::Request => true,
             Trigger::Event if now == self.seen => false,
             Trigger::Event => (0..SETTLE_MAX).any(|_| {
                 std::thread::sleep(SETTLE);
-                let before = std::mem::replace(&mut now, operator_files::inspect(&self.path, &self.referenced));
+                let before = std::mem::replace(&mut now, operator_files::inspect(&self.path, &referenced));
                 before == now
             }),
         };
@@ -224,8 +242,14 @@ impl WatchedFiles {
     fn reload(&mut self, trigger: Trigger) {
         let read = (self.read)(&self.path, Some(&self.current.settings));
         let error = self.gateway.reload_error();
-        match read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.weighed(read)) {
+        let read = read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.listens(read));
+        let pair = read.as_ref().ok().and_then(|read| read.tls.clone());
+        match read.and_then(|read| self.weighed(read)) {
             Ok(new) => {
+                self.tls_paths.clear();
+                if let (Some(tls), Some(pair)) = (&self.listener.tls, &pair) {
+                    tls.renew(pair);
+                }
                 if error.is_none() && self.is_current(&new) {
                     return;
                 }
@@ -242,6 +266,8 @@ impl WatchedFiles {
                 self.gateway.reload(new);
             }
             Err(failure) => {
+                self.tls_paths = settings_file::tls_paths(&self.path);
+                self.tls_paths.retain(|path| !self.referenced.contains(path));
                 let message = failure.to_string();
                 // A request finds what an event has reported already.
                 if trigger != Trigger::Request || error.as_ref() != Some(&message) {
@@ -249,6 +275,13 @@ impl WatchedFiles {
                 }
             }
         }
+    }
+
+    /// Checks settings that depend on the listener. It may have another address than the settings say.
+    fn listens(&self, read: OperatorFiles) -> Result<OperatorFiles, Failure> {
+        let is_open = read.files.settings.allow_anonymous_loopback;
+        let checked = settings::check_anonymous(self.listener.address, is_open);
+        checked.map(|()| read).map_err(|message| Failure::new(Exit::BadSettings, message))
     }
 
     fn take(&mut self, new: &Files) {
