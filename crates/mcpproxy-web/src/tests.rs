@@ -126,6 +126,7 @@ impl Fixture {
             metrics_address: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
+            home_option: " --home '/my data'".to_owned(),
             now_ms: || NOW_MS,
         };
         let app = app(Web {

@@ -166,7 +166,7 @@ impl Runtime {
             ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
-            facts: Facts { metrics_address, ..facts(address, &base_url, &path) },
+            facts: Facts { metrics_address, home_option: home.option(), ..facts(address, &base_url, &path) },
             stopping: stopping.clone(),
             servers_editor: Box::new(SettingsEditor::new(home)),
             contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
@@ -234,6 +234,7 @@ fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
         started: Instant::now(),
         metrics_address: None,
         settings_path: settings_path.to_owned(),
+        home_option: String::new(),
         now_ms,
     }
 }
