@@ -102,7 +102,7 @@ class User:
         *,
         javascript: bool = True,
         phone: bool = False,
-        **window: int,
+        **window: int | str,
     ) -> None:
         self.browser = browser
         self.gateway = gateway

@@ -99,6 +99,9 @@ pub struct Facts {
     /// The address of its own that `/metrics` has.
     pub metrics_address: Option<SocketAddr>,
     pub settings_path: PathBuf,
+    /// The option that commands need to find the data folder, such as ` --home '/my data'`. Empty for the default folder.
+    /// Only pages for signed-in users show it.
+    pub home_option: String,
     /// The time in milliseconds since 1970.
     pub now_ms: fn() -> i64,
 }

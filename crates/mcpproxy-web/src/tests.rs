@@ -129,6 +129,7 @@ impl Fixture {
             tls: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
+            home_option: " --home '/my data'".to_owned(),
             now_ms: || NOW_MS,
         };
         let app = app(Web {

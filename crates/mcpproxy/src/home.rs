@@ -128,10 +128,15 @@ impl Home {
 
     /// Returns a command line for this folder, with `--home` if it is needed.
     pub(crate) fn command(&self, program: &str, rest: &str) -> String {
+        format!("{program}{} {rest}", self.option())
+    }
+
+    /// Returns the option that commands need for this folder: ` --home '/my data'`, or nothing for the default folder.
+    pub(crate) fn option(&self) -> String {
         if self.is_default {
-            format!("{program} {rest}")
+            String::new()
         } else {
-            format!("{program} --home {} {rest}", shell::plain_word(&self.folder.display().to_string()))
+            format!(" --home {}", shell::plain_word(&self.folder.display().to_string()))
         }
     }
 

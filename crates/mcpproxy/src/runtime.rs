@@ -152,7 +152,8 @@ impl Runtime {
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
         let (reloader, requests) = Reloader::channel();
-        let facts = Facts { metrics_address, tls: tls.clone(), ..facts(address, &base_url, &path) };
+        let facts =
+            Facts { metrics_address, home_option: home.option(), tls: tls.clone(), ..facts(address, &base_url, &path) };
         let metrics_tls = facts.metrics_tls();
         let (app, metrics_app) = mcpproxy_web::apps(Web {
             gateway: gateway.clone(),
@@ -264,6 +265,7 @@ fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
         started: Instant::now(),
         metrics_address: None,
         settings_path: settings_path.to_owned(),
+        home_option: String::new(),
         now_ms,
     }
 }

@@ -52,7 +52,8 @@ def test_everybody_can_use_every_page(office: Office, pages: list[str], browser:
             assert ada.open(page) == 200, page
             ada.do("evaluate", script=UNFOLD)
             for one in ada.do("axe"):
-                if one["impact"] in ("serious", "critical"):
+                # Two landmarks with the same name confuse those who jump from one to the next.
+                if one["impact"] in ("serious", "critical") or one["id"] in ("landmark-unique", "empty-heading"):
                     found.append(f"{page}: {one['id']} ({one['help']}): {one['places']}")
     assert not found, "\n".join(found)
 

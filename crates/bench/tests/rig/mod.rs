@@ -98,6 +98,7 @@ impl Rig {
             metrics_address: None,
             started: Instant::now(),
             settings_path: folder.path().join("mcp_config.json"),
+            home_option: String::new(),
             now_ms,
         };
         let token = store.create_token("agent", &Scope::everything(), [1; 32], now_ms()).await.unwrap();

@@ -91,7 +91,7 @@ async fn the_list_shows_what_its_address_says() {
 async fn an_empty_log_teaches_the_next_step() {
     let reader = Reader::new().await;
     let html = reader.read("/ui/activity").await;
-    assert!(html.contains("No activity yet") && html.contains("mcpproxy connect"));
+    assert!(html.contains("No activity yet") && html.contains("&#39;/my data&#39; connect"));
     reader.fixture.stop().await;
 }
 

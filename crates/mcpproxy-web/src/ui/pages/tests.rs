@@ -36,6 +36,9 @@ fn frame(title: &str) -> Frame {
         idle_s: 900,
         here: String::new(),
         confirmed: None,
+        home_option: String::new(),
+        now_ms: NOW_MS,
+        wrong: None,
     }
 }
 
@@ -375,6 +378,7 @@ fn coming_in() {
         elsewhere: None,
         has_password: true,
         provider: None,
+        is_empty: false,
     };
     compare("login.html", &login.render().unwrap());
     let provider = || {
