@@ -35,7 +35,7 @@ pub(super) fn server() -> Value {
                 "properties": {
                     "client_id": { "type": "string", "minLength": 1, "description": "The id of a client that you registered at the provider, with the gateway's address and `/oauth/callback` as redirect URI. By default, the gateway registers itself." },
                     "client_secret": { "type": "string", "minLength": 1, "description": "The secret of that client, best in `${env:NAME}` or `${file:PATH}`." },
-                    "scopes": { "type": "array", "maxItems": super::OAUTH_SCOPES_MAX, "items": { "type": "string", "pattern": "^[!#-\\[\\]-~]{1,200}$" }, "description": "The scopes to request. By default, those that the server names." },
+                    "scopes": { "type": "array", "maxItems": super::super::OAUTH_SCOPES_MAX, "items": { "type": "string", "pattern": "^[!#-\\[\\]-~]{1,200}$" }, "description": "The scopes to request. By default, those that the server names." },
                     "grant": { "enum": words(keys::GRANTS), "default": "authorization_code", "description": "`authorization_code`: a user signs in. `client_credentials`: the gateway signs in as itself, with `client_id` and `client_secret`." }
                 }
             },
@@ -47,7 +47,7 @@ pub(super) fn server() -> Value {
             "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "The timeout of a connection attempt." },
             "tools_refresh": { "$ref": "#/$defs/duration", "description": "The time between two reads of this server's list of tools. \"0s\" turns it off. The default is the `tools_refresh` of the whole file." },
             "max_concurrent_calls": {
-                "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
+                "type": "integer", "minimum": 1, "maximum": super::super::server::CONCURRENT_CALLS_MAX,
                 "default": ServerSettings::MAX_CONCURRENT_CALLS,
                 "description": "The maximum number of concurrent calls. Further calls wait. From four on, one agent may use at most seven eighths."
             },
