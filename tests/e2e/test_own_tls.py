@@ -140,6 +140,7 @@ def test_everything_says_https(secure: Secure) -> None:
     status = secure.run("status")
     assert f"on https://{secure.address}" in status.stdout and f"https://localhost:{port}/ui/" in status.stdout
     assert secure.run("open", "--print").stdout == f"https://localhost:{port}/ui/\n"
+    (secure.home / ".cursor").mkdir()
     shown = secure.run("connect", "cursor", "--dry-run")
     assert f"https://localhost:{port}/mcp" in shown.stdout + shown.stderr, shown
 
