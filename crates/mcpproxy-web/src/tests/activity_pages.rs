@@ -113,10 +113,10 @@ async fn a_bad_filter_is_a_sentence_on_the_page() {
     let reader = Reader::new().await;
     reader.fixture.note(refusal(1)).await;
     for (query, sentence) in [
-        ("status=refusd", "Did you mean `refused`?"),
-        ("statu=refused", "Did you mean `status`?"),
+        ("status=refusd", "Did you mean <code>refused</code>?"),
+        ("statu=refused", "Did you mean <code>status</code>?"),
         ("since=yesterday", "an age such as 24h or 7d."),
-        ("since=1h&until=2h", "`since` is later than `until`"),
+        ("since=1h&until=2h", "<code>since</code> is later than <code>until</code>"),
         ("cursor=nonsense", "Not a cursor of an earlier page"),
         ("agent=%ff", "is not encoded correctly"),
         ("agent=a&agent=b", "Give each parameter once."),
