@@ -70,6 +70,14 @@ impl SignInNeed {
             Self::Missing | Self::Rejected(_) | Self::OtherKey | Self::MoreScopes(_) => false,
         }
     }
+
+    /// Returns true if no call can succeed on this connection. In the other cases, other or later calls may.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Missing | Self::Rejected(_) | Self::OtherKey => true,
+            Self::MoreScopes(_) | Self::Unrenewed(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for SignInNeed {
