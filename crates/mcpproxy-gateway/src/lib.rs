@@ -83,7 +83,8 @@ pub use headers::header_value;
 pub use held::HeldChanges;
 pub use members::{Cluster, Drift, Introduction, Member, Part};
 pub use oauth::{
-    SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState, StartedFrom,
+    Callback, SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState,
+    StartedFrom,
 };
 pub use offload::aside;
 pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};

@@ -46,7 +46,7 @@ use anyhow::Context as _;
 use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
-use mcpproxy_store::{Ledger, Store};
+use mcpproxy_store::{Ledger, Location, Store};
 use mcpproxy_web::{AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
-use crate::operator_files::{self, OperatorFiles, settings_file};
+use crate::operator_files::{self, FileStamps, OperatorFiles, settings_file};
 use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
 
@@ -118,12 +118,8 @@ impl Runtime {
     ) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let seen = operator_files::inspect(&path, &[]);
-        seen.warn_of_ignored();
-        let read = operator_files::read(&path, None)?;
+        let (seen, read) = read_files(&path)?;
         let settings = Settings::clone(&read.files.settings);
-        settings_file::check_any_runs(&path, &settings)?;
-        settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
         let lock = home.take_lock()?;
         let open_files = raise_file_limit();
 
@@ -132,10 +128,7 @@ impl Runtime {
         let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
-        if !accepted.damage {
-            check_not_gone(home, &location)?;
-        }
-        let store = Store::open(&location).await.map_err(|error| not_opened(home, &location, error))?;
+        let store = open_store(home, &location, accepted).await?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
@@ -227,6 +220,24 @@ impl Runtime {
         stop(self.server, &self.gateway).await;
         ended
     }
+}
+
+/// Reads the operator's files, and warns about what is ignored in them.
+fn read_files(path: &Path) -> anyhow::Result<(FileStamps, OperatorFiles)> {
+    let seen = operator_files::inspect(path, &[]);
+    seen.warn_of_ignored();
+    let read = operator_files::read(path, None)?;
+    let settings = &read.files.settings;
+    settings_file::check_any_runs(path, settings)?;
+    settings_file::warning_lines(path, &settings.warnings).iter().for_each(|warning| tell(warning));
+    Ok((seen, read))
+}
+
+async fn open_store(home: &Home, location: &Location, accepted: Accepted) -> anyhow::Result<Store> {
+    if !accepted.damage {
+        check_not_gone(home, location)?;
+    }
+    Store::open(location).await.map_err(|error| not_opened(home, location, error))
 }
 
 fn start_gateway(

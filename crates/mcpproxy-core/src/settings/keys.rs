@@ -72,7 +72,10 @@ pub(super) const SERVER: Keys = Keys {
 pub(super) const OAUTH: Keys = Keys {
     known: &["client_id", "client_secret", "scopes", "grant"],
     advice: &[
-        ("redirect_uri", "the gateway uses its own address with `/oauth/callback`; register that at the provider"),
+        (
+            "redirect_uri",
+            "the gateway has one address per provider; `mcpproxy servers login NAME` shows it. Register that at the provider",
+        ),
         ("_comment", COMMENTS),
     ],
 };

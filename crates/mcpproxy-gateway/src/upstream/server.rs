@@ -202,9 +202,12 @@ impl Server {
         let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.wanted_scopes();
-        let (reason, hint) = match &wanted {
-            Some(required) => (Some(required.to_string()), Some(required.hint())),
-            None => (state.reason.clone(), state.hint.clone()),
+        let lapsed = self.lapsed_sign_in().filter(|_| state.name == StateName::Ready);
+        let (reason, hint) = match (&wanted, &lapsed) {
+            (Some(required), _) => (Some(required.to_string()), Some(required.hint())),
+            // A user cannot help. The gateway tries again by itself.
+            (None, Some(required)) => (Some(required.to_string()), None),
+            (None, None) => (state.reason.clone(), state.hint.clone()),
         };
         ServerStatus {
             name: self.settings.name.clone(),
@@ -215,6 +218,8 @@ impl Server {
                 StateName::Ready if !is_judged => StateName::Connecting,
                 // Calls that the sign-in allows still run.
                 StateName::Ready if wanted.is_some() => StateName::NeedsSignIn,
+                // The connection lasts, but every call fails until the token is renewed.
+                StateName::Ready if lapsed.is_some() => StateName::Waiting,
                 name @ (StateName::Connecting
                 | StateName::Ready
                 | StateName::Waiting
@@ -247,6 +252,12 @@ impl Server {
         let tokens = self.tokens.as_ref()?;
         let scopes = tokens.wanted();
         (!scopes.is_empty()).then(|| tokens.required(SignInNeed::MoreScopes(scopes)))
+    }
+
+    /// Returns why the token of the sign-in could not be renewed, if it has expired.
+    fn lapsed_sign_in(&self) -> Option<SignInRequired> {
+        let tokens = self.tokens.as_ref()?;
+        tokens.lapsed().map(|need| tokens.required(need))
     }
 
     /// Returns why the server cannot be started, if its settings have mistakes.

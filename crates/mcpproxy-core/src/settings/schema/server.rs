@@ -33,7 +33,7 @@ pub(super) fn server() -> Value {
                 "description": "How the gateway signs in to a server that asks for OAuth. Most servers need none of it: run `mcpproxy servers login NAME`.",
                 "additionalProperties": false,
                 "properties": {
-                    "client_id": { "type": "string", "minLength": 1, "description": "The id of a client that you registered at the provider, with the gateway's address and `/oauth/callback` as redirect URI. By default, the gateway registers itself." },
+                    "client_id": { "type": "string", "minLength": 1, "description": "The id of a client that you registered at the provider, with the redirect URI that `mcpproxy servers login NAME` shows. By default, the gateway registers itself." },
                     "client_secret": { "type": "string", "minLength": 1, "description": "The secret of that client, best in `${env:NAME}` or `${file:PATH}`." },
                     "scopes": { "type": "array", "maxItems": super::super::OAUTH_SCOPES_MAX, "items": { "type": "string", "pattern": "^[!#-\\[\\]-~]{1,200}$" }, "description": "The scopes to request. By default, those that the server names." },
                     "grant": { "enum": words(keys::GRANTS), "default": "authorization_code", "description": "`authorization_code`: a user signs in. `client_credentials`: the gateway signs in as itself, with `client_id` and `client_secret`." }
