@@ -138,7 +138,7 @@ async fn keep(
     let name = server.name().to_string();
     let listing = judged.listing(server.identity(), &name, now_ms, News::Some);
     state.store.save_listing(&listing).await?;
-    if let Some(event) = notes::event(server.name(), &judged.all, known) {
+    for event in notes::events(server.name(), &judged.all, known) {
         state.events.send(event);
     }
     let version = state.store.pins_version().await?;
