@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use mcpproxy_core::ServerName;
 use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
+use mcpproxy_core::trust::{Rules, Welcome};
 
 use super::servers::changed_lists;
 use super::{Gateway, link_base};
@@ -39,6 +40,7 @@ impl Gateway {
         for server in &settings.servers {
             if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
                 self.servers.start(server.clone(), self.state.trust.choices.origin_of(server));
+                self.note_arrival(&server.name, &settings);
             }
         }
         *self.reload_error_slot() = None;
@@ -92,6 +94,23 @@ impl Gateway {
         let reload = Reload { summary: changed, tools: of_snapshots(&before, &after), confirmed_by };
         let ledger = self.state.ledger.clone();
         tokio::spawn(async move { record::note_settings(&ledger, Ok(reload)).await });
+    }
+
+    /// Stores that a server came by a change of the file and waits for a review. It may connect only after a restart, and
+    /// is in the file then, like a server that its operator chose.
+    fn note_arrival(&self, name: &ServerName, settings: &Settings) {
+        // A server that keeps its command or address keeps its origin, whatever else of it changed.
+        let Some(server) = self.servers.find(name) else { return };
+        match self.state.trust.rules(settings, &server.settings, server.origin) {
+            Rules::Settings { first_sight: Welcome::Review, .. } => {}
+            Rules::Settings { first_sight: Welcome::Accept, .. } | Rules::Locked(_) => return,
+        }
+        let store = self.state.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.note_server(server.identity(), server.name().as_str(), record::now_ms()).await {
+                tracing::error!(server = %server.name(), %error, "could not store that a new server waits for a review");
+            }
+        });
     }
 
     /// Records that new settings are invalid. The previous settings remain active, and [`Self::reload_error`] says why.

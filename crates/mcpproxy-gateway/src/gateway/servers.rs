@@ -203,7 +203,10 @@ impl Watch for Watcher {
     fn changed(&self, server: &Arc<Server>, change: Change) {
         // Snapshots contain no resources, and a server may send updates as fast as it can write. So they do not queue.
         if let Change::ResourceUpdated(params) = &change {
-            if let Some(uri) = member(params, "uri").and_then(string_value) {
+            // An unreviewed server must not write to agents, not even to one that listens for its address.
+            if !server.is_closed()
+                && let Some(uri) = member(params, "uri").and_then(string_value)
+            {
                 self.state.listeners.resource_updated(server.name(), &uri, params);
             }
             return;

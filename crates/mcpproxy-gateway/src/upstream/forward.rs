@@ -14,6 +14,9 @@
 //! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once. The
 //!    same holds for a connection that ended before the request was written.
 //!
+//! A server of which nothing is accepted gets no request at all: while it answers, it could send an agent messages and
+//! requests of its own.
+//!
 //! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
 //! as it is. For an agent with a session, [`exchange`] asks its client and repeats the request with the answers, for at
 //! most `ROUNDS_MAX` rounds.
@@ -147,6 +150,8 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         let _slot = server.slots.acquire(passage.channel.key(), 1).await;
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
+        // Resources and completions have no judgement of their own, and the connection may be a first one.
+        server.opened().await?;
         let reply = match exchange(&connection, &subject, passage).await {
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {

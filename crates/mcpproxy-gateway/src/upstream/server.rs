@@ -43,7 +43,7 @@ pub(crate) struct Server {
     /// Held while lists are judged, one after the other.
     pub(crate) judging: tokio::sync::Mutex<Pace>,
     /// True once `admission` is a judgement.
-    is_judged: AtomicBool,
+    is_judged: watch::Sender<bool>,
     /// True while a later judgement is planned.
     is_planned: AtomicBool,
     pub(crate) origin: Origin,
@@ -99,7 +99,7 @@ impl Server {
             has_listed: AtomicBool::new(false),
             admission: ArcSwap::default(),
             judging: tokio::sync::Mutex::default(),
-            is_judged: AtomicBool::new(false),
+            is_judged: watch::channel(false).0,
             is_planned: AtomicBool::new(false),
             origin,
             tokens,
@@ -136,7 +136,24 @@ impl Server {
 
     pub(crate) fn set_admission(&self, admission: Admission) {
         self.admission.store(Arc::new(admission));
-        self.is_judged.store(true, Ordering::Release);
+        self.is_judged.send_replace(true);
+    }
+
+    /// Returns true if its lists were judged and nothing of it is accepted. To agents, it has nothing then.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.is_judged.borrow() && !self.admission.load().is_open
+    }
+
+    /// Waits for the first judgement, and returns an error for a server of which nothing is accepted.
+    pub(super) async fn opened(&self) -> Result<(), UpstreamError> {
+        if !*self.is_judged.borrow() {
+            let mut judged = self.is_judged.subscribe();
+            tokio::select! {
+                _judged = judged.wait_for(|is_judged| *is_judged) => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+        if self.admission.load().is_open { Ok(()) } else { Err(self.unavailable()) }
     }
 
     /// Names the server's command or address. Pins belong to it.
@@ -197,7 +214,7 @@ impl Server {
 
     pub(crate) fn status(&self) -> ServerStatus {
         // Read first, because it is set last. A server that counts as judged then shows the lists of that judgement.
-        let is_judged = self.is_judged.load(Ordering::Acquire);
+        let is_judged = *self.is_judged.borrow();
         let admission = self.admission.load();
         let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
