@@ -227,8 +227,7 @@ def test_hostile_metadata(tmp_path: Path) -> None:
         assert "cannot be used" in refused(redirect=f"{base}/.well-known/oauth-protected-resource/mcp")
         # The metadata of another server would get a token for that server.
         assert "cannot be used" in refused(metadata={"resource": elsewhere.url})
-        link_local = refused(metadata={"authorization_servers": ["https://169.254.169.254/"]})
-        assert "no address that may be used" in link_local, link_local
+        assert "cannot be used" in refused(metadata={"authorization_servers": ["https://169.254.169.254/"]})
         refused(metadata={"authorization_servers": ["file:///etc/passwd"]})
         one.notes.set(redirect=None, metadata={})
         one.provider.set(metadata={"issuer": "https://evil.example"})
