@@ -178,10 +178,11 @@ def test_an_unsampled_trace_is_passed_on_untouched(tmp_path: Path, collector: Co
 
 
 def test_messages_of_the_program_are_exported(tmp_path: Path, collector: Collector) -> None:
-    broken = {"mcpServers": {"gone": {"command": "/nowhere/to/be/found"}, "fx": peers.fx(tmp_path / "ledger.jsonl")}}
-    gateway = Gateway(tmp_path / "home", broken)
+    # Nobody listens on this port, so the export of records warns.
+    nowhere = {"export": {"to": "http://127.0.0.1:1/"}}
+    gateway = Gateway(tmp_path / "home", {"mcpServers": {"fx": peers.fx(tmp_path / "ledger.jsonl")}, **nowhere})
     with running(gateway, **variables(collector)):
-        until(lambda: collector.logs(), SECONDS, "a warning about the server arrived")
+        until(lambda: collector.logs(), SECONDS, "a warning about the export arrived")
     record = collector.logs()[0]
     assert record["severityText"] in ("WARN", "ERROR") and record["body"]["stringValue"]
 

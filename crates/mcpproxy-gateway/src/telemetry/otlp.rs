@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::outbox::Signal;
 use crate::meter::{CallTrace, Stage};
 
+/// The method in names of spans.
+const METHOD: &str = "tools/call";
 /// Kinds of spans, as OTLP numbers them.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
@@ -18,10 +20,10 @@ const ERROR: u8 = 2;
 /// Returns the spans of a call: one for the whole, and one for each stage.
 pub(super) fn spans(trace: &CallTrace, agent: &str, error: Option<&str>) -> Vec<String> {
     let ended = Instant::now();
-    let name = |tool: &str| if tool.is_empty() { "tools/call".to_owned() } else { format!("tools/call {tool}") };
+    let name = |tool: &str| if tool.is_empty() { METHOD.to_owned() } else { format!("{METHOD} {tool}") };
     let tool = trace.tool.as_ref();
     let mut attributes = vec![
-        attribute("mcp.method.name", "tools/call"),
+        attribute("mcp.method.name", METHOD),
         attribute("gen_ai.operation.name", "execute_tool"),
         attribute("mcpproxy.agent", agent),
     ];
