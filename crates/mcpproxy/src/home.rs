@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use mcpproxy_store::{SealingKey, SigningKey};
 
-use self::secret::{random_key, read_secret, write_secret};
+use self::secret::{key_or_new, random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
@@ -215,12 +215,7 @@ impl Home {
 
     /// Returns the admin key. Creates it if it does not exist.
     pub(crate) fn admin_key_or_new(&self) -> anyhow::Result<String> {
-        if let Some(key) = read_secret(&self.admin_key())? {
-            return Ok(key);
-        }
-        let key = random_key()?;
-        write_secret(&self.admin_key(), &key)?;
-        Ok(key)
+        key_or_new(&self.admin_key())
     }
 
     /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin.
@@ -250,14 +245,7 @@ impl Home {
     /// Returns the key that encrypts the tokens of servers. Creates it if it does not exist.
     pub(crate) fn sealing_key_or_new(&self) -> anyhow::Result<SealingKey> {
         let path = self.folder.join(SEALING_KEY);
-        let text = match read_secret(&path)? {
-            Some(text) => text,
-            None => {
-                let text = random_key()?;
-                write_secret(&path, &text)?;
-                text
-            }
-        };
+        let text = key_or_new(&path)?;
         let key = SealingKey::from_hex(&text).ok_or_else(|| {
             Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
                 .hint(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from gateway import Gateway, until
@@ -127,14 +129,20 @@ def test_another_sealing_key_counts_as_signed_out(tmp_path: Path) -> None:
         assert one.says("read_note") == "the note"
 
 
+@contextmanager
+def beside(one: Desk, home: Path) -> Iterator[Desk]:
+    """A second gateway with the same settings, database and sealing key."""
+    second = Gateway(home)
+    for name in ("mcp_config.json", "sealing.key"):
+        shutil.copy(one.gateway.home / name, home)
+    with second:
+        yield Desk(second, one.provider, one.notes)
+
+
 def test_two_gateways_renew_once(tmp_path: Path, request) -> None:  # noqa: ANN001
     storage = storage_of("postgres", request)
     with desk(tmp_path, provider={"ttl": {"access": 8}}, **storage.settings()) as one:
-        second = Gateway(tmp_path / "second")
-        shutil.copy(one.gateway.home / "mcp_config.json", second.home)
-        shutil.copy(one.gateway.home / "sealing.key", second.home)
-        with second:
-            other = Desk(second, one.provider, one.notes)
+        with beside(one, tmp_path / "second") as other:
             other.becomes("needs_sign_in")
             one.signed_in(visit=lambda link, _screen: arrive(link))
             other.becomes("ready")
@@ -157,11 +165,7 @@ def test_two_gateways_renew_once(tmp_path: Path, request) -> None:  # noqa: ANN0
 def test_gateways_follow_a_sign_in_and_a_sign_out_at_another_one(tmp_path: Path, request) -> None:  # noqa: ANN001
     storage = storage_of("postgres", request)
     with desk(tmp_path, notes={"write_scope": "notes:write"}, **storage.settings()) as one:
-        second = Gateway(tmp_path / "second")
-        shutil.copy(one.gateway.home / "mcp_config.json", second.home)
-        shutil.copy(one.gateway.home / "sealing.key", second.home)
-        with second:
-            other = Desk(second, one.provider, one.notes)
+        with beside(one, tmp_path / "second") as other:
             other.becomes("needs_sign_in")
             one.signed_in()
             other.becomes("ready")

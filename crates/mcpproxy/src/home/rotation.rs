@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Context as _;
 use mcpproxy_store::{SigningKey, Verifier};
 
-use super::secret::{Readers, random_key, read_secret, replace_file, write_secret};
+use super::secret::{Readers, key_or_new, replace_file};
 use super::{Home, NEXT_SIGNING_KEY};
 
 /// Public keys of earlier signing keys.
@@ -14,15 +14,7 @@ pub(crate) const RETIRED_KEYS: &str = "retired-keys.txt";
 impl Home {
     /// Returns the key to which the log is handed over. An interrupted rotation has left one.
     pub(crate) fn next_signing_key(&self) -> anyhow::Result<SigningKey> {
-        let path = self.folder.join(NEXT_SIGNING_KEY);
-        let text = match read_secret(&path)? {
-            Some(text) => text,
-            None => {
-                let text = random_key()?;
-                write_secret(&path, &text)?;
-                text
-            }
-        };
+        let text = key_or_new(&self.folder.join(NEXT_SIGNING_KEY))?;
         self.parse_signing_key(&text)
     }
 

@@ -11,7 +11,7 @@ const DESTROY: &str = "delete remove drop destroy purge wipe erase truncate unin
 /// Verbs that reach other people or move money.
 const SEND: &str = "send publish tweet reply pay transfer refund charge purchase buy sell withdraw broadcast email invite \
     sends publishes transfers pays post posts forward book order payment payout";
-/// Those of them that are no nouns, as in "Order book of a symbol".
+/// Verbs of the same kind that are not also nouns, unlike "order" in "Order book of a symbol".
 const SENDS: &str = "send sends publish publishes transfers pays refunds purchases withdraws emails broadcasts";
 /// Verbs that change something, or run code that can.
 const CHANGE: &str = "shell bash write update insert upload rename move replace edit modify restart stop \
