@@ -132,6 +132,11 @@ class Fleet:
             self.nginx.wait(30)
         self.postgres.remove()
 
+    def complaints(self) -> list[str]:
+        """Returns what nginx said about gateways that did not answer."""
+        lines = (self.folder / "nginx.log").read_text(errors="replace").splitlines()
+        return [line for line in lines if "[error]" in line or "[crit]" in line]
+
     # -- trouble --------------------------------------------------------------------------------------------------
 
     def kill(self, number: int) -> None:

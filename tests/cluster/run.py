@@ -273,12 +273,15 @@ def main() -> int:
             fleet.stop()
         finally:
             fleet.remove()
+        complaints = fleet.complaints()
     load = run.load
     print(f"cluster: {load.calls()} calls, {load.successes()} succeeded, {dict(load.codes)}")
     for why, times in Counter(load.failures).most_common(10):
         print(f"cluster: {times} × no answer: {why}")
     for one in run.wrong[:20]:
         print(f"cluster: WRONG: {one}", file=sys.stderr)
+    for one in complaints[-20:] if run.wrong else []:
+        print(f"cluster: nginx: {one}", file=sys.stderr)
     print(f"cluster: {'failed' if run.wrong else 'passed'}")
     return 1 if run.wrong else 0
 

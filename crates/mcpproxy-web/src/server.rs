@@ -20,7 +20,7 @@ mod write_deadline;
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub use self::connections::ConnectionLimits;
 
 use self::accept_log::AcceptLog;
 use self::activity::{Activity, Patience};
-use self::connections::{Connections, Slot};
+use self::connections::Connections;
 use self::handshake::HANDSHAKE_TIMEOUT;
 use self::service::ConnectionService;
 use self::watched_stream::WatchedStream;
@@ -56,10 +56,17 @@ const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const BUFFER_MAX_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, for example when the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Time without a request after which a stopping server closes a connection of HTTP/1.
+const LAST_REQUEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Serves the routes until it is dropped or finished.
 pub struct HttpServer {
     listeners: Listeners,
+    routes: Routes,
+}
+
+/// The routes, and the connections on which they are served.
+struct Routes {
     app: App,
     /// `None` for plain HTTP.
     tls: Option<Certificates>,
@@ -87,6 +94,11 @@ pub struct Listeners {
 }
 
 impl Listeners {
+    /// Stops listening. Returns the connections that were open already and waited to be accepted.
+    fn close(self) -> Vec<(TcpStream, SocketAddr)> {
+        [Some(self.main), self.twin].into_iter().flatten().flat_map(waiting).collect()
+    }
+
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let twin = async {
             match &self.twin {
@@ -104,8 +116,7 @@ impl Listeners {
 impl HttpServer {
     /// Serves HTTPS if there is a certificate, and plain HTTP without one.
     pub fn new(listeners: Listeners, app: App, limits: ConnectionLimits, tls: Option<Certificates>) -> Self {
-        Self {
-            listeners,
+        let routes = Routes {
             app,
             tls,
             connections: GracefulShutdown::new(),
@@ -113,20 +124,21 @@ impl HttpServer {
             cut: CancellationToken::new(),
             table: Connections::new(limits),
             timeouts: Timeouts { handshake: HANDSHAKE_TIMEOUT, write: WRITE_TIMEOUT },
-        }
+        };
+        Self { listeners, routes }
     }
 
     /// Closes connections as soon as their peer does not read.
     #[cfg(test)]
     pub(crate) fn impatient(mut self) -> Self {
-        self.timeouts.write = Duration::ZERO;
+        self.routes.timeouts.write = Duration::ZERO;
         self
     }
 
     /// Closes connections soon whose handshake does not end.
     #[cfg(test)]
     pub(crate) fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.handshake = timeout;
+        self.routes.timeouts.handshake = timeout;
         self
     }
 
@@ -136,15 +148,13 @@ impl HttpServer {
         loop {
             match self.listeners.accept().await {
                 Ok((stream, address)) => {
-                    // After the accept: nothing is replaced for a connection that does not exist yet.
-                    let slot = self.table.slot().await;
-                    self.serve(stream, Peer::of(address.ip()), slot);
+                    self.routes.serve(stream, address).await;
                 }
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     log.failed(&error, Instant::now());
                     // Other parts of the process may have opened more files than expected.
-                    self.table.close_one(None);
+                    self.routes.table.close_one(None);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -153,17 +163,29 @@ impl HttpServer {
 
     /// Returns a token that closes all connections at once, also those that are being answered.
     pub fn cut(&self) -> CancellationToken {
-        self.cut.clone()
+        self.routes.cut.clone()
     }
 
-    /// Closes idle connections and waits for the answers of all others.
+    /// Accepts no more connections, and waits until all are closed.
+    ///
+    /// A load balancer does not repeat a request that it may have sent, so no connection is closed while one may be on its
+    /// way: those that wait to be accepted are served, and those that were used a moment ago get time for one more.
     pub async fn finish(self) {
-        drop(self.listeners);
-        self.draining.cancel();
-        self.connections.shutdown().await;
+        let Self { listeners, routes } = self;
+        routes.draining.cancel();
+        for (stream, address) in listeners.close() {
+            routes.serve(stream, address).await;
+        }
+        routes.connections.shutdown().await;
     }
+}
 
-    fn serve(&self, stream: TcpStream, peer: Peer, slot: Slot) {
+impl Routes {
+    /// Serves requests on a connection in the background. Waits until there is room for it.
+    async fn serve(&self, stream: TcpStream, address: SocketAddr) {
+        let peer = Peer::of(address.ip());
+        // After the accept: nothing is replaced for a connection that does not exist yet.
+        let slot = self.table.slot().await;
         let Some(open) = self.table.add(peer, slot) else {
             tracing::debug!("closed a new connection, because all others of its address are busy");
             return;
@@ -210,7 +232,7 @@ impl NewConnection {
         let Some(config) = tls else { return self.http1(DeadlineStream::new(stream, write)).await };
         let accepted = tokio::select! {
             accepted = handshake::accept(stream, config, handshake, write) => accepted,
-            () = self.draining.cancelled() => return,
+            () = self.last_request() => return,
         };
         self.activity.handshake_ends();
         match accepted {
@@ -226,19 +248,47 @@ impl NewConnection {
     }
 
     async fn http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
-        let service = ConnectionService::new(self.app, self.peer, Arc::clone(&self.activity));
+        let service = ConnectionService::new(self.app.clone(), self.peer, Arc::clone(&self.activity));
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
             .max_buf_size(BUFFER_MAX_BYTES)
             .serve_connection(
-                TokioIo::new(WatchedStream::new(stream, self.activity)),
+                TokioIo::new(WatchedStream::new(stream, Arc::clone(&self.activity))),
                 TowerToHyperService::new(service),
             );
-        if let Err(error) = self.watcher.watch(connection).await {
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.last_request() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
     }
+
+    /// Waits until the server stops and a request that was on its way has arrived.
+    async fn last_request(&self) {
+        self.draining.cancelled().await;
+        self.activity.next_answer_is_last();
+        tokio::time::sleep(self.activity.wait_left(LAST_REQUEST_WAIT)).await;
+    }
+}
+
+/// Accepts what waits at a listener, and closes it. tokio may not know yet that something waits, so this asks the system.
+fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let accept_all = |listener: std::net::TcpListener| {
+        std::iter::from_fn(|| listener.accept().ok())
+            .filter_map(|(stream, address)| {
+                stream.set_nonblocking(true).ok()?;
+                Some((TcpStream::from_std(stream).ok()?, address))
+            })
+            .collect()
+    };
+    listener.into_std().map(accept_all).unwrap_or_default()
 }
 
 fn is_about_one_connection(error: &io::Error) -> bool {

@@ -23,6 +23,7 @@ mod reviews;
 mod server_pages;
 mod settings_pages;
 mod sign_in_flood;
+mod stopping;
 mod strangers;
 mod tls;
 mod tool_pages;

@@ -36,6 +36,8 @@ pub(super) struct Activity {
     is_late: AtomicBool,
     /// True if a request has two lengths. Nothing that follows can be trusted, so it stays true.
     is_ambiguous: AtomicBool,
+    /// True if the connection ends with the next answer.
+    is_closing: AtomicBool,
     /// The time at which HTTP/2 took a part of the answer and waits for the peer to read it, or [`NOT_WAITING`].
     handed_ms: AtomicU64,
     /// The requests of a connection of HTTP/2. The protocol limits their number.
@@ -83,6 +85,7 @@ impl Activity {
             since_ms: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
             is_ambiguous: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             handed_ms: AtomicU64::new(NOT_WAITING),
             requests: Mutex::default(),
             busy_requests: AtomicUsize::new(0),
@@ -154,6 +157,21 @@ impl Activity {
 
     pub(super) fn is_ambiguous(&self) -> bool {
         self.is_ambiguous.load(Ordering::Relaxed)
+    }
+
+    /// The server stops. Tells the peer of HTTP/1 with the next answer that it must open another connection.
+    pub(super) fn next_answer_is_last(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    /// Returns what is left of `wait`, counted from the last answer. Nothing is left during a request.
+    pub(super) fn wait_left(&self, wait: Duration) -> Duration {
+        let waited = millis(self.began.elapsed()).saturating_sub(self.since_ms());
+        if self.is_busy() { Duration::ZERO } else { wait.saturating_sub(Duration::from_millis(waited)) }
     }
 
     pub(super) fn was_useful(&self) {

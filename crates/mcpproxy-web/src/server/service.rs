@@ -19,6 +19,8 @@ use super::body::{AnswerBody, BodyDeadline, TimedBody};
 use crate::peer::Peer;
 use crate::problem::Problem;
 
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
 /// Adds the peer to every request, and keeps the connection's activity up to date.
 #[derive(Clone)]
 pub(super) struct ConnectionService<S> {
@@ -97,11 +99,14 @@ impl<F: Future<Output = Result<Response, Infallible>> + Unpin> Future for Answer
             Some(inner) => match ready!(Pin::new(inner).poll(context)) {
                 Ok(answer) => answer,
             },
-            None => closing(Problem::AMBIGUOUS_LENGTH, &self.activity),
+            None => refusal(Problem::AMBIGUOUS_LENGTH, &self.activity),
         };
         // Routes report a late body as one that is incomplete or too large. Only we know better.
         if self.activity.is_late() {
-            answer = closing(Problem::BODY_TOO_SLOW, &self.activity);
+            answer = refusal(Problem::BODY_TOO_SLOW, &self.activity);
+        }
+        if self.activity.is_closing() {
+            answer.headers_mut().insert(CONNECTION, CLOSE);
         }
         if answer.status().is_success() {
             self.activity.was_useful();
@@ -112,10 +117,10 @@ impl<F: Future<Output = Result<Response, Infallible>> + Unpin> Future for Answer
 
 /// An answer after which the connection is closed, because the rest of the request cannot be read. HTTP/2 only ends the
 /// request.
-fn closing(problem: Problem, activity: &Activity) -> Response {
+fn refusal(problem: Problem, activity: &Activity) -> Response {
     let mut answer = problem.into_response();
     if !activity.is_one_of_several() {
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        answer.headers_mut().insert(CONNECTION, CLOSE);
     }
     answer
 }
