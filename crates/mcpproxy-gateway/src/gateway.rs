@@ -50,7 +50,7 @@ use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use readings::GatewayReadings;
-pub use reviews::{LockOf, LockView};
+pub use reviews::{History, LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
 pub use what_if::{ReplayError, WhatIf};

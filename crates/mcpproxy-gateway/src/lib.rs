@@ -76,8 +76,9 @@ pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
 pub use export::ExportReadings;
 pub use gateway::{
-    DraftError, ExplainError, Gateway, GatewayReadings, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView, NotRestarted,
-    Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf, version,
+    DraftError, ExplainError, Gateway, GatewayReadings, History, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView,
+    NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf,
+    version,
 };
 pub use headers::header_value;
 pub use held::HeldChanges;

@@ -68,6 +68,8 @@ async fn a_server_is_unknown_until_its_first_list(place: &Place) {
         accepted_by: "first_sight".into(),
         is_by_user: false,
     };
+    assert_eq!(store.accepted_pin(ID, &read.key).await.unwrap().as_ref(), Some(&expected));
+    assert_eq!(store.accepted_pin(ID, &send.key).await.unwrap(), None, "it waits");
     assert_eq!(store.accepted_pins(ID).await.unwrap(), [expected]);
     let expected = WaitingPin {
         key: send.key.clone(),

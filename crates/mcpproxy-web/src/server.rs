@@ -259,6 +259,8 @@ impl NewConnection {
             );
         let mut connection = pin!(connection);
         let ended = tokio::select! {
+            // First, so that what has arrived is read before the connection is closed.
+            biased;
             ended = connection.as_mut() => ended,
             () = self.last_request() => {
                 connection.as_mut().graceful_shutdown();
@@ -275,6 +277,8 @@ impl NewConnection {
         self.draining.cancelled().await;
         self.activity.next_answer_is_last();
         tokio::time::sleep(self.activity.wait_left(LAST_REQUEST_WAIT)).await;
+        // On a busy machine, a request may have arrived during the wait without being read. This lets tokio notice it.
+        tokio::task::yield_now().await;
     }
 }
 

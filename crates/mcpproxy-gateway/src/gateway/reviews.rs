@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mcpproxy_core::lock::Lock;
 use mcpproxy_core::settings::WrittenTransport;
-use mcpproxy_core::trust::Definition;
+use mcpproxy_core::trust::{Definition, DefinitionKey};
 use mcpproxy_core::{Digest, ServerName};
-use mcpproxy_store::{AcceptedPin, Decided, PinDecision, PresenceProof};
+use mcpproxy_store::{AcceptedPin, Decided, PastPin, PinDecision, PresenceProof};
 
 use super::Gateway;
 use crate::trust::{self, Review, ReviewError, ReviewOf};
@@ -50,6 +50,23 @@ impl Gateway {
         let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
         Ok(self.state.store.accepted_pins(server.identity()).await?)
     }
+
+    /// Returns the versions of a definition: the accepted one, and former and rejected ones, the latest first.
+    pub async fn history(&self, name: &ServerName, key: &DefinitionKey) -> Result<History, ReviewError> {
+        let server = self.servers.find(name).ok_or(ReviewError::NoServer)?;
+        let (store, identity) = (&self.state.store, server.identity());
+        Ok(History {
+            accepted: store.accepted_pin(identity, key).await?,
+            past: store.pin_history(identity, key).await?,
+        })
+    }
+}
+
+/// The versions of a definition that the store remembers.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub accepted: Option<AcceptedPin>,
+    pub past: Vec<PastPin>,
 }
 
 /// Selects the definitions for a lock file.

@@ -59,6 +59,14 @@ impl Store {
         Ok(pins)
     }
 
+    /// Returns the accepted version of a definition. The server may list it no longer.
+    pub async fn accepted_pin(&self, identity: &str, key: &DefinitionKey) -> Result<Option<AcceptedPin>, StoreError> {
+        let values = vec![Value::text(identity), Value::bytes(&key_digest(key))];
+        let statement = Statement::new(format!("{ACCEPTED} AND a.key = $2").as_str(), values);
+        let row = self.database().fetch_first(statement, READING).await?;
+        row.map(|row| accepted(&row)).transpose()
+    }
+
     /// Returns former and rejected versions of a definition, the latest first. Rows that make no sense are left out.
     pub async fn pin_history(&self, identity: &str, key: &DefinitionKey) -> Result<Vec<PastPin>, StoreError> {
         let statement = Statement::new(PAST, vec![Value::text(identity), Value::bytes(&key_digest(key))]);

@@ -12,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::routing::on;
 use axum::{Extension, Json};
 use http::{StatusCode, Uri};
+use mcpproxy_core::trust::{DefinitionKey, DefinitionKind};
 use mcpproxy_gateway::{LockOf, LockView, ReviewError, ReviewOf};
 use mcpproxy_store::{PresenceProof, StoreError};
 
@@ -81,6 +82,22 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         handler: |method| on(method, definitions),
     },
     Endpoint {
+        name: "history",
+        method: Verb::Get,
+        path: "/api/v1/servers/{name}/history",
+        access: Access::Operator,
+        decides: false,
+        parameters: &[KIND, DEFINITION],
+        body: None,
+        group: Group::Servers,
+        summary: "Show the versions of a definition",
+        description: "The accepted version, and at most 20 former and 20 rejected ones. Each with its text, and with who \
+                      accepted or rejected it. Empty if nobody has decided about it.",
+        answers: &[Answer::json::<wire::DefinitionHistory>(StatusCode::OK, "The versions.")],
+        errors: &[NO_SERVER, UNREADABLE, LOG_UNREADABLE],
+        handler: |method| on(method, history),
+    },
+    Endpoint {
         name: "lock",
         method: Verb::Get,
         path: "/api/v1/lock",
@@ -124,6 +141,13 @@ const ANNOUNCED: &str =
     r#"{"identity": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "page_key": "…"}"#;
 const REJECTED: Parameter =
     optional("rejected", "`true` adds the listed definitions that a user rejected.", ValueType::Switch);
+const KIND: Parameter =
+    optional("kind", "The kind of definition. Without it, a tool.", ValueType::Choice(wire::definition_kinds));
+const DEFINITION: Parameter = Parameter {
+    is_required: true,
+    example: Some("delete_user"),
+    ..optional("definition", "The server's own name for it. Empty for the instructions.", ValueType::Text)
+};
 const NOT_DECIDED: ErrorAnswer = (
     StatusCode::CONFLICT,
     "The gateway runs with a lock file, which alone decides, or a stored definition cannot be read.",
@@ -180,6 +204,18 @@ async fn definitions(
     let accepted = web.gateway.accepted(&name).await.map_err(unread)?;
     let definitions = accepted.into_iter().map(Into::into).collect();
     Ok(Json(wire::Definitions { server: name.to_string(), definitions }))
+}
+
+async fn history(
+    State(web): State<Arc<Web>>,
+    name: Result<Path<String>, PathRejection>,
+    Extension(query): Extension<QueryValues>,
+) -> Result<Json<wire::DefinitionHistory>, Problem> {
+    let name = server_name(name)?;
+    let kind = query.text("kind").and_then(DefinitionKind::parse).unwrap_or(DefinitionKind::Tool);
+    let key = DefinitionKey { kind, name: query.text("definition").unwrap_or_default().into() };
+    let history = web.gateway.history(&name, &key).await.map_err(unread)?;
+    Ok(Json(wire::DefinitionHistory::new(name.to_string(), &key, history)))
 }
 
 async fn lock(

@@ -38,7 +38,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         // Only a user changes a token. No agent has that name.
         "change_token" => [401, 403, 403, 404, 404, 404],
         // Without a query, and without a call.
-        "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
+        "history" | "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],

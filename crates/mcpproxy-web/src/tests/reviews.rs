@@ -65,6 +65,25 @@ async fn a_review_shows_both_versions() {
     assert_eq!(accepted["pin"], old.pin().to_string());
     assert_eq!(accepted["definition"]["description"], "Returns a rate.");
     assert_eq!((&accepted["accepted_by"], &accepted["first_seen_ms"]), (&json!("first_sight"), &json!(NOW_MS)));
+
+    let person = fixture.person("anna", "no hash").await;
+    let (status, _) = decide(&fixture, &person, json!({"accept": [decision("rate", new.pin())]})).await;
+    assert_eq!(status, StatusCode::OK);
+    let history = fixture.get("/api/v1/servers/fx/history?definition=rate").await;
+    assert_eq!(
+        (&history["server"], &history["kind"], &history["name"]),
+        (&json!("fx"), &json!("tool"), &json!("rate"))
+    );
+    let versions: Vec<_> = history["versions"].as_array().unwrap().iter().collect();
+    let version = |index: usize, name: &str| versions[index][name].clone();
+    assert_eq!((version(0, "state"), version(0, "decided_by")), (json!("accepted"), json!("anna")));
+    assert_eq!((version(0, "by_user"), version(0, "until_ms")), (json!(true), Value::Null));
+    assert_eq!((version(1, "state"), version(1, "decided_by")), (json!("former"), json!("first_sight")));
+    assert_eq!(version(1, "pin"), old.pin().to_string());
+    assert_eq!(version(1, "definition")["description"], "Returns a rate.");
+    assert!(version(1, "until_ms").is_i64());
+    let none = fixture.get("/api/v1/servers/fx/history?kind=prompt&definition=rate").await;
+    assert_eq!(none["versions"], json!([]));
     fixture.stop().await;
 }
 

@@ -121,7 +121,7 @@ impl ReviewFinding {
 }
 
 /// Keeps the server's own JSON, with all digits of its numbers.
-fn raw(text: &str) -> Box<RawValue> {
+pub(super) fn raw(text: &str) -> Box<RawValue> {
     let quoted = || to_raw_value(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| quoted())
 }
@@ -314,7 +314,7 @@ impl From<AcceptedPin> for AcceptedDefinition {
     }
 }
 
-fn definition_kinds() -> Object {
+pub(super) fn definition_kinds() -> Object {
     words("The kind of definition.", DefinitionKind::ALL.map(DefinitionKind::as_str))
 }
 

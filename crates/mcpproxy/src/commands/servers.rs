@@ -1,6 +1,7 @@
 //! `servers`: shows servers, reviews what they say, and edits them in the settings.
 
 mod edit;
+mod history;
 mod list;
 mod login;
 mod review;
@@ -12,6 +13,7 @@ use mcpproxy_core::ServerName;
 use serde_json::Value;
 
 use self::edit::{Add, change, definition};
+use self::history::HistoryArgs;
 use self::login::Login;
 use self::review::ReviewArgs;
 use crate::client::{Rest, state};
@@ -51,6 +53,8 @@ Examples:
     },
     /// Read what a server wants to tell agents, and accept or reject it
     Review(ReviewArgs),
+    /// Show the versions of a tool or another definition, and who accepted or rejected each
+    History(HistoryArgs),
     /// Sign the gateway in to a server that asks for OAuth
     Login(Login),
     /// Remove the tokens of a server, and disconnect it
@@ -115,6 +119,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
         ServersCommand::List => return list::run(home, format).await,
         ServersCommand::Logs { name, lines } => logs(home, format, &name, lines).await?,
         ServersCommand::Review(args) => return review::run(home, format, args).await,
+        ServersCommand::History(args) => return history::run(home, format, &args).await,
         ServersCommand::Login(args) => return login::login(home, format, args).await,
         ServersCommand::Logout { name } => return login::logout(home, format, &name).await,
         ServersCommand::Restart { name } => {

@@ -4,8 +4,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
+use mcpproxy_core::trust::{DefinitionKey, DefinitionKind};
 use mcpproxy_core::{RiskLevel, ServerName, ToolName, Variant, json};
-use mcpproxy_gateway::ExplainError;
+use mcpproxy_gateway::{ExplainError, History, ReviewError};
 use mcpproxy_store::{Filter, StoreError};
 
 use super::not_found;
@@ -67,10 +68,21 @@ async fn content(
         settings: app.web.gateway.contract_settings(),
         calls: app.web.store.list(&filter, None, CALLS_MAX).await?.records,
         agents: agents.take(AGENTS_MAX).collect(),
+        history: history(app, name).await?,
         now_ms: app.now_ms(),
     };
     let frame = frame::around(app, signed, "tools", &name.to_string()).await?;
     Ok(Some(OneTool::new(frame, &tool, &about, typed)))
+}
+
+async fn history(app: &AppState, name: &ToolName) -> Result<History, StoreError> {
+    let key = DefinitionKey { kind: DefinitionKind::Tool, name: name.tool().into() };
+    match app.web.gateway.history(name.server(), &key).await {
+        Ok(history) => Ok(history),
+        // The server went away since its tool was found.
+        Err(ReviewError::NoServer | ReviewError::Locked) => Ok(History::default()),
+        Err(ReviewError::Store(error)) => Err(error),
+    }
 }
 
 async fn explained(app: &AppState, name: &ToolName, posted: &Posted) -> Result<Response, StoreError> {

@@ -3,8 +3,10 @@
 use askama::Template;
 use mcpproxy_core::contract::Effective;
 use mcpproxy_core::settings::ContractSettings;
+use mcpproxy_core::trust::Pin;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
-use mcpproxy_store::Record;
+use mcpproxy_gateway::History;
+use mcpproxy_store::{PastState, Record};
 use serde_json::Value;
 
 use super::condition::when;
@@ -19,6 +21,8 @@ use crate::visible::Visible;
 
 const SHORT_CHARS: usize = 300;
 const LONG_CHARS: usize = 8_000;
+/// Hexadecimal digits of a pin. They tell the versions of one tool apart.
+const PIN_CHARS: usize = 12;
 
 /// Text of a server, folded if it is long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +69,7 @@ pub(crate) struct OneTool {
     pub(crate) annotations: Vec<(Visible, Visible)>,
     pub(crate) parameters: Parameters,
     pub(crate) calls: Vec<CallRow>,
+    pub(crate) versions: Vec<VersionRow>,
     pub(crate) form: ExplainForm,
     pub(crate) error: Option<String>,
     pub(crate) explained: Option<Explained>,
@@ -86,6 +91,17 @@ pub(crate) struct CallRow {
     pub(crate) agent: Visible,
     pub(crate) state: State,
     pub(crate) code: Visible,
+}
+
+/// A version of the definition, and who decided about it.
+pub(crate) struct VersionRow {
+    pub(crate) word: &'static str,
+    pub(crate) class: &'static str,
+    pub(crate) icon: &'static str,
+    pub(crate) pin: String,
+    pub(crate) decided: Time,
+    pub(crate) by: Visible,
+    pub(crate) until: Option<Time>,
 }
 
 /// The call to explain, as the user typed it.
@@ -118,6 +134,7 @@ pub(crate) struct About {
     pub(crate) settings: ContractSettings,
     pub(crate) calls: Vec<Record>,
     pub(crate) agents: Vec<String>,
+    pub(crate) history: History,
     pub(crate) now_ms: i64,
 }
 
@@ -150,6 +167,7 @@ impl OneTool {
             annotations: annotations(&parsed("annotations")),
             parameters: Parameters::of(&schema),
             calls: about.calls.iter().map(|record| CallRow::new(record, about.now_ms)).collect(),
+            versions: versions(&about.history, about.now_ms),
             form: ExplainForm {
                 arguments: typed.arguments.clone().unwrap_or_else(|| parameters::example(&schema)),
                 is_dry_run: typed.is_dry_run,
@@ -216,6 +234,30 @@ fn annotations(annotations: &Value) -> Vec<(Visible, Visible)> {
     let members = annotations.as_object().into_iter().flatten().take(SHOWN_MAX);
     let short = |text: &str| Visible::of(&text.chars().take(SHORT_CHARS).collect::<String>());
     members.map(|(key, value)| (short(key), short(&value.to_string()))).collect()
+}
+
+fn versions(history: &History, now_ms: i64) -> Vec<VersionRow> {
+    let by =
+        |name: &str, is_by_user: bool| Visible::of(&if is_by_user { name.to_owned() } else { format!("rule {name}") });
+    let short = |pin: Pin| pin.to_string().chars().take(PIN_CHARS).collect();
+    let accepted = history.accepted.iter().map(|one| VersionRow {
+        word: "accepted",
+        class: "ok",
+        icon: "check",
+        pin: short(one.pin),
+        decided: Time::new(one.accepted_ms, now_ms),
+        by: by(&one.accepted_by, one.is_by_user),
+        until: None,
+    });
+    let past = history.past.iter().map(|one| {
+        let (word, class, icon, until) = match one.state {
+            PastState::Former => ("replaced", "other", "repeat", Some(Time::new(one.ended_ms, now_ms))),
+            PastState::Rejected => ("rejected", "refused", "ban", None),
+        };
+        let decided = Time::new(one.decided_ms, now_ms);
+        VersionRow { word, class, icon, pin: short(one.pin), decided, by: by(&one.decided_by, one.is_by_user), until }
+    });
+    accepted.chain(past).collect()
 }
 
 impl CallRow {
