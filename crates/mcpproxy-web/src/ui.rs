@@ -26,7 +26,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use axum::routing::on;
+use axum::routing::{get, on};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
@@ -77,6 +77,12 @@ pub(crate) fn router(app: &AppState) -> Router {
         let admit = from_fn_with_state((app.clone(), page), admit);
         router.route(page.path, (page.handler)(page.method.filter()).route_layer(admit))
     });
+    // The address of a form stays in the browser when it shows the answer. Opened again, it leads to the page of the form.
+    let forms = all_pages().filter(|page| !page.method.is_safe());
+    let has_page = |path: &str| all_pages().any(|page| page.path == path && page.method.is_safe());
+    let alone = forms.filter_map(|form| Some((form.path, form.sent_from?))).filter(|(path, _)| !has_page(path));
+    let routes =
+        alone.fold(routes, |router, (path, page)| router.route(path, get(move || async { Redirect::to(page) })));
     let wrong_method = || async { (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n") };
     routes.method_not_allowed_fallback(wrong_method).layer(axum::middleware::from_fn(harden)).with_state(app.clone())
 }

@@ -137,7 +137,7 @@ pub(super) fn missing_hint(reason: &str, lines: &[Untrusted], is_set: &dyn Fn(&s
     let has = |sign: &str| lower.iter().any(|line| line.contains(sign));
     if let Some(name) = lines.iter().find_map(|line| missing_variable(line.for_json())).filter(|name| !is_set(name)) {
         return Some(format!(
-            "The server misses {name}. Set it in `env` of this server, or add it to `env_passthrough` if the gateway \
+            "{name} is not set. Set it in `env` of this server, or add it to `env_passthrough` if the gateway \
              has it."
         ));
     }
@@ -222,7 +222,7 @@ mod tests {
         let path = "A program is missing. Install it, add its folder to PATH where the gateway starts, or write its \
                     whole path as `command`.";
         check("could not start `uvx`: command not found", "", &[], Some(path));
-        let token = "The server misses GITHUB_TOKEN. Set it in `env` of this server, or add it to `env_passthrough` if \
+        let token = "GITHUB_TOKEN is not set. Set it in `env` of this server, or add it to `env_passthrough` if \
                      the gateway has it.";
         check("ended", "Error: GITHUB_TOKEN environment variable is required", &[], Some(token));
         check("ended", "Error: GITHUB_TOKEN environment variable is required", &["GITHUB_TOKEN"], None);

@@ -41,6 +41,8 @@ pub(crate) struct Overview {
     pub(crate) traffic_key: String,
     pub(crate) servers: Health,
     pub(crate) servers_key: String,
+    /// True if the demo server is there to try a call.
+    pub(crate) has_demo: bool,
 }
 
 impl Overview {
@@ -60,6 +62,7 @@ impl Overview {
             attention_key: part_key(&attention),
             traffic_key: part_key(&traffic),
             servers_key: part_key(&servers),
+            has_demo: servers.rows.iter().any(|row| row.name.to_string() == "demo"),
             waiting,
             attention,
             traffic,

@@ -46,7 +46,7 @@ async fn restart(app: &AppState, posted: &Posted, status: ServerStatus) -> Resul
     let reason = match app.web.gateway.restart(&status.name) {
         Ok(()) => {
             action.done(app).await;
-            return Ok(back(&status.name));
+            return Ok(back(&status.name, "server_restarted"));
         }
         Err(NotRestarted::NoServer) => {
             action.failed(app, "The server was removed.").await;
@@ -105,7 +105,7 @@ async fn apply(
     match find(app, Ok(Path(status.name.to_string()))) {
         // A removed server has no page any more.
         None => Ok(Redirect::to("/ui/servers").into_response()),
-        Some(_) if applied.notes.is_empty() => Ok(back(&status.name)),
+        Some(_) if applied.notes.is_empty() => Ok(back(&status.name, code)),
         Some(now) => {
             let said = Said { notes: applied.notes, ..Said::default() };
             shown(app, &posted.signed, now, StatusCode::OK, said).await
@@ -152,6 +152,16 @@ pub(super) async fn refused(
     shown(app, &posted.signed, status, code, said).await
 }
 
-fn back(name: &ServerName) -> Response {
-    Redirect::to(&format!("/ui/servers/{name}")).into_response()
+fn back(name: &ServerName, code: &str) -> Response {
+    Redirect::to(&format!("/ui/servers/{name}?done={code}")).into_response()
+}
+
+/// Says what a form has done, by the code in the address of the page.
+pub(super) fn done_words(query: &str) -> Option<&'static str> {
+    match query.strip_prefix("done=")? {
+        "server_restarted" => Some("The server was restarted."),
+        "server_enabled" => Some("The server is enabled."),
+        "server_disabled" => Some("The server is disabled."),
+        _ => None,
+    }
 }

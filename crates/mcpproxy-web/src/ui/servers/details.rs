@@ -7,7 +7,7 @@ use http::{StatusCode, Uri};
 use mcpproxy_gateway::ServerStatus;
 use mcpproxy_store::StoreError;
 
-use super::{around, find, not_found};
+use super::{actions, around, find, not_found};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::ui::pages::servers::details::Details;
 use crate::ui::pages::servers::review::done_words;
@@ -25,8 +25,9 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Response {
     let Some(status) = find(&app, name) else { return not_found() };
-    // A review that decided about everything leads here.
-    let notes = done_words(uri.query().unwrap_or_default()).into_iter().collect();
+    let query = uri.query().unwrap_or_default();
+    // A review that decided about everything leads here too.
+    let notes = actions::done_words(query).map(str::to_owned).or_else(|| done_words(query)).into_iter().collect();
     let shown = shown(&app, &signed, status, StatusCode::OK, Said { notes, ..Said::default() }).await;
     shown.unwrap_or_else(|error| unavailable(&error))
 }

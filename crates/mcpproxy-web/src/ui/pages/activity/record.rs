@@ -89,6 +89,8 @@ pub(crate) struct Fact {
     pub(crate) href: Option<String>,
     pub(crate) is_code: bool,
     pub(crate) is_unverified: bool,
+    /// A time after the value, as RFC 3339.
+    pub(crate) time: Option<String>,
 }
 
 pub(crate) struct Link {
@@ -146,7 +148,7 @@ impl RecordPage {
 
 impl Fact {
     fn new(name: &'static str, value: &str) -> Self {
-        Self { name, value: line(value, VALUE_CHARS), href: None, is_code: false, is_unverified: false }
+        Self { name, value: line(value, VALUE_CHARS), href: None, is_code: false, is_unverified: false, time: None }
     }
 
     fn code(name: &'static str, value: &str) -> Self {
@@ -301,7 +303,7 @@ fn endpoint(mode: &str) -> &'static str {
 
 fn place(record: &Record, place: Option<&ChainPlace>) -> Vec<Fact> {
     let position = match record.end_seq {
-        Some(end) => format!("{}, and {end} for its end", record.seq),
+        Some(end) => format!("{} (start), {end} (end)", record.seq),
         None => record.seq.to_string(),
     };
     let mut facts = vec![Fact::new("Position", &position)];
@@ -310,7 +312,8 @@ fn place(record: &Record, place: Option<&ChainPlace>) -> Vec<Fact> {
     facts.push(Fact::code("Hash", &place.hash));
     facts.extend(place.end_hash.as_deref().map(|hash| Fact::code("Hash of the end", hash)));
     if let Some((seq, time)) = &place.checkpoint {
-        facts.push(Fact::new("Signed", &format!("by the checkpoint at position {seq}, {time}")));
+        let signed = Fact::new("Signed", &format!("by the checkpoint at position {seq},"));
+        facts.push(Fact { time: Some(time.clone()), ..signed });
     }
     facts
 }

@@ -144,7 +144,10 @@ fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
             if let Some(reason) = &server.reason {
                 entry = entry.quotes(reason);
             }
-            if let Some((_, line)) = facts.last_lines.iter().find(|(of, _)| *of == at) {
+            // The log repeats the reason if the process wrote nothing before it exited.
+            let repeats =
+                |line: &Untrusted| server.reason.as_ref().is_some_and(|reason| line.for_json().contains(reason));
+            if let Some((_, line)) = facts.last_lines.iter().find(|(of, line)| *of == at && !repeats(line)) {
                 entry = entry.quotes(line.for_json());
             }
             if let Some(hint) = &server.hint {

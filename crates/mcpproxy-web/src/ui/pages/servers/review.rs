@@ -55,6 +55,8 @@ pub(crate) struct ReviewPage {
     /// Definitions that a user rejected. They do not wait.
     pub(crate) rejected: usize,
     pub(crate) total: usize,
+    /// Definitions of `total` that have an accepted version.
+    pub(crate) changed: usize,
     /// Counts by kind of change, such as `12 description`.
     pub(crate) counts: Vec<Count>,
     /// Findings of the scan in all definitions.
@@ -146,6 +148,7 @@ impl ReviewPage {
             findings: review.findings.iter().map(FindingView::new).collect(),
             rejected: review.rejected,
             total: review.entries.len(),
+            changed: review.entries.iter().filter(|entry| entry.old.is_some()).count(),
             counts: counts(&review.entries),
             found: review.findings.len() + review.entries.iter().map(|entry| entry.findings.len()).sum::<usize>(),
             severe,
@@ -175,9 +178,9 @@ fn sort(entries: &mut [ReviewEntry]) {
     });
 }
 
-/// Words a count of new definitions: `2 new tools`.
+/// Words a count: `2 new tools`, `3 changed descriptions`.
 fn plural(what: &str, count: usize) -> String {
-    let is_one = count == 1 || !what.starts_with("new ") || what.ends_with('s');
+    let is_one = count == 1 || !what.contains(' ') || what.ends_with('s');
     if is_one { what.to_owned() } else { format!("{what}s") }
 }
 

@@ -73,7 +73,8 @@ impl ReloadRow {
             (Status::Refused, _) => ("refused", "ban", "Refused"),
             (Status::Started | Status::Cancelled | Status::Interrupted, _) => ("waiting", "clock", "Not finished"),
         };
-        let message = record.message.as_ref().map(Untrusted::for_json).unwrap_or_default();
+        let message = record.message.as_ref().map(Untrusted::for_json).filter(|message| !message.is_empty());
+        let message = message.unwrap_or("nothing changed");
         Self {
             id: record.id.to_string(),
             time: Time::new(record.time_ms(), now_ms),
