@@ -36,6 +36,7 @@ def tools() -> None:
     subprocess.run([peers.ROOT / "scripts" / "package", "--help"], check=True, capture_output=True, timeout=600)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_every_package_is_built_and_works(tmp_path: Path) -> None:
     out = tmp_path / "out"
