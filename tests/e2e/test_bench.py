@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import peers
@@ -46,3 +47,12 @@ def test_measures_pages_and_calls_while_they_are_open() -> None:
         "/ui/settings",
     }
     assert done.stdout.count("calls/s") == 4, done.stdout
+
+
+def test_compares_the_tokens_of_agents() -> None:
+    command = [peers.BUILD / "bench", "tokens", "--token-bytes=2000", "--rounds=2", "--seconds=0.2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lengths = [int(found) for found in re.findall(r"^(?:the gateway|a provider).*?\s+(\d+)\s+\d+\s", done.stdout, re.M)]
+    assert len(lengths) == 3 and lengths[0] == lengths[2] and abs(lengths[1] - 2000) < 20, done.stdout
+    assert re.search(r"a call with a token of a provider takes -?\d+\.\d µs more", done.stdout), done.stdout

@@ -164,11 +164,15 @@ def test_a_renewed_certificate_is_served_at_once(secure: Secure) -> None:
     secure.use("second", suffixes=("pem",))
     until(lambda: "does not fit the certificate" in secure.settings_error_at("first"), 10, "the error is shown")
     assert secure.served().strip() == first, "a wrong pair keeps the old one"
+    error = secure.settings_error_at("first")
+    assert re.search(r"New connections still get the old certificate, which is valid until 20\d\d-", error), error
+    assert "Correct the files, and the gateway serves the new one without a restart" in error
     assert "tls.key" in secure.run("status").stdout
     checked = secure.run("config", "check")
     assert checked.returncode != 0 and "does not fit the certificate" in checked.stderr, checked
     secure.use("second", suffixes=("key",))
     until(lambda: secure.served().strip() == second, 10, "the new certificate is served")
+    assert "↻ New connections get the new certificate, which is valid until 20" in secure.words()
     assert secure.settings_error_at("second") == ""
     assert "demo" in secure.run("servers", "list").stdout, "commands trust the new one"
     (secure.home / "own.pem").write_text("half")
@@ -297,3 +301,35 @@ def test_anonymous_clients_need_a_listener_on_loopback(tmp_path: Path) -> None:
     gateway = Secure(tmp_path / "home", allow_anonymous_loopback=True)
     done = gateway.run("serve", "--listen", "0.0.0.0:0")
     assert done.returncode != 0 and "needs a listener on loopback" in done.stderr, done
+
+
+def test_the_challenge_for_agents_names_the_scheme_that_is_served(tmp_path: Path) -> None:
+    """`tls` takes effect after a restart. Until then, clients must find the metadata over plain HTTP."""
+    home = tmp_path / "home"
+    home.mkdir()
+    certificate(home, "own")
+    oauth = {"issuer": "http://127.0.0.1:1", "audience": "api://gateway"}
+    settings = {"mcpServers": {"demo": {"type": "demo"}}, "agents": {"oauth": oauth}}
+    with Gateway(home, settings) as plain:
+        listen = plain.address
+
+        def metadata(verify: ssl.SSLContext | bool = True, scheme: str = "http") -> str:
+            answer = httpx.post(f"{scheme}://{listen}/mcp", json={}, verify=verify)
+            (url,) = re.findall(r'resource_metadata="([^"]+)"', answer.headers["www-authenticate"])
+            document = httpx.get(url, verify=verify).json()
+            assert document["resource"] == f"{scheme}://{listen}/mcp"
+            return url
+
+        assert metadata().startswith(f"http://{listen}/")
+        tls = {"certificate": "own.pem", "key": "own.key"}
+        plain.write_settings({**settings, "tls": tls})
+        until(lambda: "restart to apply tls" in plain.words(), 10, "the change is noticed")
+        assert metadata().startswith(f"http://{listen}/"), "it still speaks plain HTTP"
+    with Secure(tmp_path / "other", agents={"oauth": oauth}) as secure:
+        listen = secure.address
+        assert metadata(secure.trusting(), "https").startswith(f"https://{listen}/")
+        kept = json.loads((secure.home / "mcp_config.json").read_text())
+        del kept["tls"]
+        secure.write_settings(kept)
+        until(lambda: "restart to apply tls" in secure.words(), 10, "the change is noticed")
+        assert metadata(secure.trusting(), "https").startswith(f"https://{listen}/"), "it still speaks TLS"

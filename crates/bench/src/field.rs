@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::case::{Agent, Case, Operation, Server, Setup};
 use crate::child::{Child, Stdout};
-use crate::gateway::{self, Gateway, Servers};
+use crate::gateway::{self, Beside, Gateway, Servers};
 use crate::leg::Leg;
 use crate::nginx::Nginx;
 use crate::payload::Payload;
@@ -166,19 +166,20 @@ impl Field {
                 let echo = Echo::start(Server::Sessions, tools::MANY)?;
                 let servers = Servers { sessions: echo.address, stateless: None, tools: tools::OWN + tools::MANY };
                 self.many = Some(echo);
-                let gateway = Gateway::start(program, &servers, Setup::Plain, None).await?;
+                let gateway = Gateway::start(program, &servers, Setup::Plain, Beside::default()).await?;
                 self.memory.many_tools_kib = Some(gateway.idle_rss_kib().await?);
                 Ok(gateway)
             }
             Which::Setup(Setup::Plain) => {
-                let gateway = Gateway::start(program, &all, Setup::Plain, None).await?;
+                let gateway = Gateway::start(program, &all, Setup::Plain, Beside::default()).await?;
                 self.memory.idle_kib = Some(gateway.idle_rss_kib().await?);
                 Ok(gateway)
             }
-            Which::Setup(Setup::Rules) => Gateway::start(program, &all, Setup::Rules, None).await,
+            Which::Setup(Setup::Rules) => Gateway::start(program, &all, Setup::Rules, Beside::default()).await,
             Which::Setup(Setup::Postgres) => {
                 let postgres = Postgres::start().await?;
-                let gateway = Gateway::start(program, &all, Setup::Postgres, Some(&postgres.url)).await?;
+                let beside = Beside { storage: Some(&postgres.url), ..Beside::default() };
+                let gateway = Gateway::start(program, &all, Setup::Postgres, beside).await?;
                 self.postgres = Some(postgres);
                 Ok(gateway)
             }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::case::{Server, Setup};
 use crate::child::{Child, Stdout};
-use crate::{load, rules, tools};
+use crate::{issuer, load, rules, tools};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
@@ -37,11 +37,20 @@ pub(crate) struct Servers {
     pub(crate) tools: usize,
 }
 
+/// Settings beside the servers.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// The URL of a PostgreSQL database.
+    pub(crate) storage: Option<&'a str>,
+    /// The identity provider of agents.
+    pub(crate) issuer: Option<&'a str>,
+}
+
 impl Gateway {
     /// Starts mcpproxy in front of the echo servers, and waits until it knows all tools.
-    pub(crate) async fn start(program: &Path, servers: &Servers, setup: Setup, storage: Option<&str>) -> Result<Self> {
+    pub(crate) async fn start(program: &Path, servers: &Servers, setup: Setup, beside: Beside<'_>) -> Result<Self> {
         let home = tempfile::tempdir().context("could not make a data folder for mcpproxy")?;
-        Self::start_in(home, program, servers, setup, storage).await
+        Self::start_in(home, program, servers, setup, beside).await
     }
 
     /// Works like `start`, with a data folder that may have a log already.
@@ -50,9 +59,9 @@ impl Gateway {
         program: &Path,
         servers: &Servers,
         setup: Setup,
-        storage: Option<&str>,
+        beside: Beside<'_>,
     ) -> Result<Self> {
-        std::fs::write(home.path().join("mcp_config.json"), settings(servers, storage)?.to_string())?;
+        std::fs::write(home.path().join("mcp_config.json"), settings(servers, beside)?.to_string())?;
         if setup == Setup::Rules {
             rules::write(home.path())?;
         }
@@ -103,7 +112,7 @@ pub(crate) fn beside_this_program() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn settings(servers: &Servers, storage: Option<&str>) -> Result<Value> {
+fn settings(servers: &Servers, beside: Beside<'_>) -> Result<Value> {
     let this = std::env::current_exe().context("could not find this program")?;
     let url = |address: SocketAddr| json!({ "url": format!("http://{address}/mcp") });
     let mut all = json!({
@@ -114,8 +123,14 @@ fn settings(servers: &Servers, storage: Option<&str>) -> Result<Value> {
         all.insert(Server::Stateless.name().to_owned(), url(address));
     }
     let mut settings = json!({ "mcpServers": all });
-    if let (Some(settings), Some(storage)) = (settings.as_object_mut(), storage) {
-        settings.insert("storage".to_owned(), json!({ "url": storage }));
+    if let Some(settings) = settings.as_object_mut() {
+        if let Some(storage) = beside.storage {
+            settings.insert("storage".to_owned(), json!({ "url": storage }));
+        }
+        if let Some(issuer) = beside.issuer {
+            let oauth = json!({ "issuer": issuer, "audience": issuer::AUDIENCE });
+            settings.insert("agents".to_owned(), json!({ "oauth": oauth }));
+        }
     }
     Ok(settings)
 }

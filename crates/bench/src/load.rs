@@ -62,6 +62,40 @@ pub(crate) async fn measure(load: &Load, call: &Call, middle: Option<&Child>) ->
     })
 }
 
+/// Measures several calls in turn on one connection each, one call at a time. Returns the latencies of each.
+///
+/// The order alternates, so that each call follows every other one.
+pub(crate) async fn measure_in_turn(calls: &[Call], length: Duration) -> Result<Vec<Vec<u64>>> {
+    let mut agents = Vec::new();
+    for call in calls {
+        let mut agent = Agent::connect(call.clone()).await?;
+        agent.run(WARM_UP, Check::Whole).await?;
+        agents.push((agent, Vec::new()));
+    }
+    let took = async {
+        let began = Instant::now();
+        while began.elapsed() < length {
+            for (agent, latencies) in &mut agents {
+                latencies.push(agent.call(Check::Quick).await?);
+            }
+            agents.reverse();
+            for (agent, latencies) in &mut agents {
+                latencies.push(agent.call(Check::Quick).await?);
+            }
+            agents.reverse();
+        }
+        anyhow::Ok(())
+    };
+    let timeout = tokio::time::timeout(length + CALL_TIMEOUT, took).await;
+    timeout.with_context(|| format!("a call was not answered in {CALL_TIMEOUT:?}"))??;
+    let mut all = Vec::new();
+    for (agent, latencies) in agents {
+        agent.leave().await?;
+        all.push(latencies);
+    }
+    Ok(all)
+}
+
 /// Sends a GET on a new connection, for readiness checks.
 pub(crate) async fn fetch(address: SocketAddr, path: &str, headers: HeaderMap) -> Result<(StatusCode, Bytes)> {
     let mut request = Request::builder().uri(path).header(HOST, address.to_string()).body(Full::default())?;
@@ -112,17 +146,22 @@ impl Agent {
         let mut latencies = Vec::new();
         let began = Instant::now();
         while began.elapsed() < length {
-            let request = self.call.request();
-            let sent = Instant::now();
-            let (status, _, body) = send(&mut self.sender, request).await?;
-            let latency = sent.elapsed();
-            match check {
-                Check::Whole => self.call.check(status, &body)?,
-                Check::Quick => self.call.check_quickly(status, &body)?,
-            }
-            latencies.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+            latencies.push(self.call(check).await?);
         }
         Ok(latencies)
+    }
+
+    /// Makes one call. Returns its latency in nanoseconds.
+    async fn call(&mut self, check: Check) -> Result<u64> {
+        let request = self.call.request();
+        let sent = Instant::now();
+        let (status, _, body) = send(&mut self.sender, request).await?;
+        let latency = sent.elapsed();
+        match check {
+            Check::Whole => self.call.check(status, &body)?,
+            Check::Quick => self.call.check_quickly(status, &body)?,
+        }
+        Ok(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX))
     }
 
     async fn leave(mut self) -> Result<()> {

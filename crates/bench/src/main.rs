@@ -5,6 +5,7 @@ mod child;
 mod echo;
 mod field;
 mod gateway;
+mod issuer;
 mod leg;
 mod load;
 mod log;
@@ -17,6 +18,7 @@ mod replay;
 mod report;
 mod request;
 mod rules;
+mod tokens;
 mod tools;
 
 use std::io::Write as _;
@@ -71,6 +73,8 @@ enum Command {
     },
     /// Measure the pages of the console with a long log, and calls while many pages are open
     Pages(pages::Options),
+    /// Compare calls with a token of the gateway and with an access token of an identity provider
+    Tokens(tokens::Options),
 }
 
 #[derive(clap::Args)]
@@ -143,6 +147,10 @@ fn run(cli: Cli) -> Result<()> {
         }
         Some(Command::Pages(options)) => {
             let text = runtime.block_on(pages::measure(&options))?;
+            Ok(std::io::stdout().write_all(text.as_bytes())?)
+        }
+        Some(Command::Tokens(options)) => {
+            let text = runtime.block_on(tokens::measure(&options))?;
             Ok(std::io::stdout().write_all(text.as_bytes())?)
         }
         None => runtime.block_on(async {

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::case::{Agent, Content, Server, Setup};
 use crate::field::Echo;
-use crate::gateway::{self, Gateway, Servers};
+use crate::gateway::{self, Beside, Gateway, Servers};
 use crate::load::{self, Load, percentile_us};
 use crate::payload::Payload;
 use crate::request::{Call, Target, wrapped};
@@ -79,7 +79,7 @@ pub(crate) async fn measure(options: &Options) -> Result<String> {
     let cookie = prepare(home.path(), options.records).await?;
     let echo = Echo::start(Server::Sessions, 0)?;
     let servers = Servers { sessions: echo.address, stateless: None, tools: tools::OWN };
-    let gateway = Gateway::start_in(home, &program, &servers, Setup::Plain, None).await?;
+    let gateway = Gateway::start_in(home, &program, &servers, Setup::Plain, Beside::default()).await?;
     let viewer = Viewer { address: gateway.address, cookie };
     let mut text = format!("pages with {} records in SQLite, {TIMES} times each\n", options.records);
     let mut is_slow = false;

@@ -150,7 +150,7 @@ fn median_sample(rounds: &[Round], case: &str, connections: u16, leg: Leg) -> Op
     })
 }
 
-fn median(mut figures: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let upper = figures.get(figures.len() / 2)?;
     let lower = figures.get(figures.len().checked_sub(1)? / 2)?;

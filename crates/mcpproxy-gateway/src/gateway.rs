@@ -80,7 +80,8 @@ pub struct Options {
     pub logs: PathBuf,
     /// Folder for the tools that each server listed last.
     pub tools: PathBuf,
-    /// Start of links for users, unless the settings name another: `http://localhost:8080`.
+    /// Start of links for users, unless the settings name another: `http://localhost:8080`. Its scheme is the one that
+    /// the listener speaks.
     pub base_url: String,
     /// The program and arguments that run the demo server on standard input and output.
     pub demo_command: Vec<String>,
@@ -110,7 +111,7 @@ impl Gateway {
         let base = link_base(&settings, &base_url);
         let approvals = Approvals::new(store.clone(), ledger.clone(), in_force, &settings.approvals, base);
         let state = SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock));
-        let state = Arc::new(state.exporting_to(telemetry));
+        let state = Arc::new(state.exporting_to(telemetry).listening_at(&base_url));
         let oauth = OAuth::new(
             state.store.clone(),
             state.ledger.clone(),

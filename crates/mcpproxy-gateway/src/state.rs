@@ -66,6 +66,8 @@ pub(crate) struct SharedState {
     pub(crate) silent: CancellationToken,
     /// Rules for definitions that do not come from the settings.
     pub(crate) trust: Trust,
+    /// True if the listener speaks TLS. `tls` in the settings may have changed since the start.
+    pub(crate) speaks_tls: bool,
     news: ServerNews,
 }
 
@@ -112,6 +114,7 @@ impl SharedState {
             silent: CancellationToken::new(),
             news: ServerNews::default(),
             trust,
+            speaks_tls: false,
             telemetry: Telemetry::default(),
             snapshot,
             members,
@@ -124,6 +127,11 @@ impl SharedState {
     /// Exports the traces of calls.
     pub(crate) fn exporting_to(self, telemetry: Telemetry) -> Self {
         Self { telemetry, ..self }
+    }
+
+    /// Sets the address that the gateway itself listens on.
+    pub(crate) fn listening_at(self, base_url: &str) -> Self {
+        Self { speaks_tls: base_url.starts_with("https://"), ..self }
     }
 
     /// Returns the snapshot for a call to a server. During the first connection attempt the server's tools are not

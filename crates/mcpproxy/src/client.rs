@@ -129,6 +129,20 @@ impl Rest {
         self.send(method, path, Bytes::new()).await
     }
 
+    /// Gets a thing that may not exist. Returns `None` for an error with the code `missing`.
+    pub(crate) async fn find(&self, path: &str, missing: &str) -> anyhow::Result<Option<Value>> {
+        let reply = self.http.ask(Method::GET, path, self.headers(), Bytes::new()).await?;
+        match reply.code() {
+            None => Ok(Some(reply.answer)),
+            Some(code) if code == missing => Ok(None),
+            Some(_) => Err(reply.failure().into()),
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())])
+    }
+
     /// Reloads changed files now. Returns the servers when the change is active.
     pub(crate) async fn reload(&self) -> anyhow::Result<Value> {
         self.ask(Method::POST, "/api/v1/reload").await
@@ -151,7 +165,7 @@ impl Rest {
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Reply> {
-        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-api-key"), self.key.clone())]);
+        let headers = self.headers();
         let reply = self.http.ask(method, path, headers.clone(), body).await?;
         if reply.status.is_success() {
             return Ok(reply);

@@ -51,11 +51,14 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// First line for a failure of [`Exit::BadSettings`], whose message has one line for each error.
     title: String,
+    /// True if the files of the gateway's own certificate are among the causes.
+    is_about_certificate: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None, title: "invalid settings".to_owned() }
+        let title = "invalid settings".to_owned();
+        Self { exit, message: message.into(), hint: None, title, is_about_certificate: false }
     }
 
     /// Joins several failures. The first one sets the exit code, and the first hint is kept.
@@ -66,6 +69,7 @@ impl Failure {
             all.message.push('\n');
             all.message.push_str(&failure.message);
             all.hint = all.hint.or(failure.hint);
+            all.is_about_certificate |= failure.is_about_certificate;
         }
         all
     }
@@ -74,6 +78,16 @@ impl Failure {
     pub(crate) fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
+    }
+
+    /// Marks a failure to read the gateway's own certificate.
+    pub(crate) fn about_certificate(mut self) -> Self {
+        self.is_about_certificate = true;
+        self
+    }
+
+    pub(crate) fn is_about_certificate(&self) -> bool {
+        self.is_about_certificate
     }
 
     pub(crate) fn exit(&self) -> Exit {

@@ -34,7 +34,7 @@
 // |---|---|
 // | `GET /test/requests` | what clients requested: `[{"route", "method", "status", "params"}]`; `params` has no secrets |
 // | `POST /test/set {…}` | changes `login`, `user`, `iss`, `id_token`, `metadata`, `ttl`, `users`, `token_claims`, and `down` |
-// | `POST /test/set {"down": true}` | answers 503 to everything but `/test/`; `"drop"` closes connections; a number is a delay in ms |
+// | `POST /test/set {"down": true}` | answers 503 to everything but `/test/`; `"drop"` closes connections; `"lose"` handles token requests and loses the answers; a number is a delay in ms |
 // | `GET /test/secrets` | every token and code that it issued, to look for leaks |
 // | `POST /test/forget` | forgets all refresh tokens, as if they were revoked |
 // | `POST /test/device {"user_code", "user"}` | signs the user in at a device, as the verification page does |
@@ -125,6 +125,7 @@ server.on('request', async (request, response) => {
   if (path.startsWith('/test/')) return control(path, request, response);
   if (config.down === 'drop') return request.socket.destroy();
   if (typeof config.down === 'number') await new Promise(done => setTimeout(done, config.down));
+  if (config.down === 'lose' && path.endsWith('/token')) response.end = () => request.socket.destroy();
   if (config.down === true) return response.writeHead(503).end('down for the test');
   request.url = wellKnown(request.url);
   if (config.path && request.url.startsWith(config.path)) request.url = request.url.slice(config.path.length) || '/';

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from wire import MODERN, Wire
 
 SECONDS = 15
 USER = "anna"
+ADA = "ada@example.com"
+CLIENT_SECRET = "a secret of the gateway"
 LINK = re.compile(r"(https?://\S+)\s")
 
 
@@ -100,19 +103,48 @@ def desk(
     provider: dict[str, Any] | None = None,
     notes: dict[str, Any] | None = None,
     oauth: dict[str, Any] | None = None,
+    people: bool = False,
     **settings: Any,
 ) -> Iterator[Desk]:
-    """Starts everything, with a user account. `provider` and `notes` are settings of the two Node.js scripts."""
+    """Starts everything, with a user account. `provider` and `notes` are settings of the two Node.js scripts.
+
+    With `people`, the provider's user `ada@example.com` may sign in to the gateway too.
+    """
+    listen = f"127.0.0.1:{free_port() if people else 0}"
+    provider = {"clients": [own_client(listen)], **(provider or {})} if people else provider or {}
     with ExitStack() as stack:
-        issuing = stack.enter_context(IdentityProvider(**(provider or {})))
+        issuing = stack.enter_context(IdentityProvider(**provider))
+        if people:
+            settings = {"people": {"oidc": sign_in_with(issuing.issuer)}, **settings}
         protected = stack.enter_context(ProtectedServer(issuer=issuing.issuer, **(notes or {})))
         server = {"url": protected.url, **({"oauth": oauth} if oauth is not None else {})}
         if (notes or {}).get("sse"):
             server["type"] = "sse"
         servers = {"notes": server, "demo": {"type": "demo"}}
-        gateway = stack.enter_context(Gateway(folder / "home", {"mcpServers": servers, **settings}))
+        gateway = Gateway(folder / "home", {"mcpServers": servers, **settings})
+        gateway.listen = listen
+        stack.enter_context(gateway)
         set_up_plainly(gateway, USER)
         yield Desk(gateway, issuing, protected)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def own_client(listen: str) -> dict[str, Any]:
+    """The gateway as a client of the provider, for users who sign in to the gateway."""
+    callback = f"http://localhost:{listen.rpartition(':')[2]}/ui/sign-in/oidc/callback"
+    grants = {"grant_types": ["authorization_code"], "response_types": ["code"]}
+    return {"client_id": "gate", "client_secret": CLIENT_SECRET, "redirect_uris": [callback], **grants}
+
+
+def sign_in_with(issuer: str) -> dict[str, Any]:
+    """`people.oidc` of the settings."""
+    client = {"issuer": issuer, "client_id": "gate", "client_secret": CLIENT_SECRET}
+    return {**client, "name": "Test SSO", "allowed": {"emails": [ADA]}}
 
 
 def arrive(link: str, press: str | None = None) -> httpx.Response:
@@ -141,15 +173,29 @@ def callback_of(link: str) -> str:
         return answer.headers["location"]
 
 
-def at_terminal(gateway: Gateway, words: list[str], visit: Callable[[str, str], Any]) -> tuple[int, str]:
-    """Runs a command at a terminal, signs in to the gateway, and opens the link that it prints."""
+def at_terminal(
+    gateway: Gateway,
+    words: list[str],
+    visit: Callable[[str, str], Any],
+    answers: list[tuple[str, str]] | None = None,
+) -> tuple[int, str]:
+    """Runs a command at a terminal, signs in to the gateway, and opens the link that it prints.
+
+    `visit` may return bytes, which are typed at the terminal.
+    """
     child, terminal = pty.fork()
     if child == 0:
         environment = {**gateway.environment(), "TERM": "xterm", "COLUMNS": "200", "NO_COLOR": "1"}
         os.execve(peers.MCPPROXY, [peers.MCPPROXY, "--home", str(gateway.home), *words], environment)
-    answers = [(r"Name: ", USER), (r"Password: ", PASSWORD)]
+    answers = [(r"Name: ", USER), (r"Password: ", PASSWORD)] if answers is None else list(answers)
     heard, seen, visiting = "", 0, None
     end = time.monotonic() + 90
+
+    def act(link: str, screen: str) -> None:
+        typed = visit(link, screen)
+        if isinstance(typed, bytes):
+            os.write(terminal, typed)
+
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.05)[0]:
             try:
@@ -166,7 +212,7 @@ def at_terminal(gateway: Gateway, words: list[str], visit: Callable[[str, str], 
         shown = heard.partition("Open this link")[2] if wanted in heard else ""
         found = LINK.search(shown)
         if visiting is None and found and (wanted != "confirm this code: " or re.search(r"code: \S+\s", heard)):
-            visiting = threading.Thread(target=visit, args=(found.group(1), heard))
+            visiting = threading.Thread(target=act, args=(found.group(1), heard))
             visiting.start()
     else:
         os.kill(child, 9)

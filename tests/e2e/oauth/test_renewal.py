@@ -50,6 +50,25 @@ def test_a_lost_refresh_token_asks_for_a_user(tmp_path: Path) -> None:
         assert one.says("read_note") == "the note"
 
 
+def test_the_answer_to_a_renewal_is_lost(tmp_path: Path) -> None:
+    """The provider has rotated the refresh token, and the gateway has only the old one. Its second use looks like theft."""
+    with desk(tmp_path, provider={"ttl": SHORT}) as one:
+        one.signed_in()
+        one.provider.set(down="lose")
+        until(lambda: one.call("read_note").get("isError"), 20, "the token expires")
+        assert one.refreshes() >= 1
+        one.refused()
+        one.provider.set(down=False, ttl={"access": 3600})
+        until(lambda: one.server()["state"] == "needs_sign_in", 30, "the provider ends the sign-in")
+        assert len(one.records("server_sign_in_rejected")) == 1
+        assert one.server("demo")["state"] == "ready", "other servers do not notice"
+        refreshes = one.refreshes()
+        one.refused()
+        assert one.refreshes() == refreshes, "a rejected token is not tried again"
+        one.signed_in()
+        assert one.says("read_note") == "the note"
+
+
 def test_a_provider_that_is_down_for_a_while(tmp_path: Path) -> None:
     with desk(tmp_path, provider={"ttl": SHORT}) as one:
         one.signed_in()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
 from gateway import until
 from identity_provider import ProtectedServer
-from sign_ins import USER, arrive, at_terminal, desk, redirect_path
+from sign_ins import ADA, USER, Desk, arrive, at_terminal, desk, redirect_path
 from user import Browser, Session, User
 
 
@@ -28,6 +30,7 @@ def test_one_command_and_one_click(tmp_path: Path) -> None:
         screen = one.signed_in(visit=lambda link, _screen: arrive(link, press="ada"))
         assert re.search(r"Requested scopes:\s+notes:read", screen), screen
         assert one.provider.issuer in screen
+        assert f"The access token goes to: {one.notes.url.rsplit('/', 1)[0]}" in screen, screen
         assert screen.rstrip().endswith("signed in, 3 tools"), screen
         assert one.says("whoami") == "ada: notes:read"
 
@@ -81,18 +84,57 @@ def test_a_denied_sign_in_says_so(tmp_path: Path) -> None:
         assert one.records("server_sign_in_failed")
 
 
-def test_users_of_an_identity_provider_learn_the_page(tmp_path: Path) -> None:
-    with desk(tmp_path) as one:
+def test_users_of_an_identity_provider_sign_in_and_out_on_the_page(tmp_path: Path, browser: Browser) -> None:
+    with desk(tmp_path, people=True) as one, User(browser, one.gateway, ADA) as ada:
         one.becomes("needs_sign_in")
-        settings = json.loads((one.gateway.home / "mcp_config.json").read_text())
-        provider = {"issuer": one.provider.issuer, "client_id": "gate", "client_secret": "x", "allowed": {"groups": ["staff"]}}
-        one.gateway.write_settings({**settings, "people": {"password": False, "oidc": provider}})
-        login = f"{one.gateway.base}/api/v1/login"
-        wrong = {"name": USER, "password": "wrong"}
-        until(lambda: httpx.post(login, json=wrong).status_code == 403, 15, "passwords are off")
-        for words in (["servers", "login", "notes"], ["servers", "logout", "notes"]):
-            code, screen = at_terminal(one.gateway, words, lambda *_: None)
-            assert code != 0 and "/ui/servers/notes" in screen, screen
+
+        def press(link: str, button: str) -> None:
+            ada.open(link)
+            if "/ui/login" in ada.url:
+                ada.do("follow", link="continue with test sso")
+                until(lambda: ada.url.partition("#")[0] == link, 15, "the page of the server")
+            ada.do("press", button=f"^{button} notes$")
+
+        def sign_in(link: str, _screen: str) -> None:
+            press(link, "sign in to")
+            ada.do("follow", link="continue to the provider")
+
+        def run(*words: str, visit: Callable[[str, str], Any], names: list[tuple[str, str]]) -> tuple[int, str]:
+            return at_terminal(one.gateway, ["servers", *words, "notes", "--no-browser"], visit, names)
+
+        # The settings allow both, and the user types no name.
+        code, screen = run("login", visit=sign_in, names=[("Name: ", "")])
+        assert code == 0 and screen.rstrip().endswith("signed in, 3 tools"), screen
+        assert "Users of Test SSO press Enter" in screen and "Password: " not in screen
+        (record,) = one.records("server_signed_in")
+        assert record["metadata"]["user"] == ADA
+        assert one.says("whoami") == "ada: notes:read"
+
+        without_passwords(one)
+        code, screen = run("logout", visit=lambda link, _screen: press(link, "sign out of"), names=[])
+        assert code == 0 and screen.rstrip().endswith("signed out of notes"), screen
+        one.becomes("needs_sign_in")
+        code, screen = run("logout", visit=lambda *_: None, names=[])
+        assert code == 0 and "notes has no sign-in that the gateway can use" in screen, screen
+
+        one.provider.set(login="deny")
+        code, screen = run("login", visit=sign_in, names=[])
+        assert code == 1 and "Not signed in: access was denied at the provider." in screen, screen
+        # The failed sign-in of before does not count.
+        code, screen = run("login", visit=lambda *_: b"\x03", names=[])
+        assert code == 3 and "You stopped waiting. A sign-in that has begun on the page can still" in screen, screen
+        code, screen = run("login", "--device", visit=lambda *_: None, names=[])
+        assert code == 2 and "`--device` needs a password of mcpproxy" in screen, screen
+        one.becomes("needs_sign_in")
+
+
+def without_passwords(one: Desk) -> None:
+    """Switches passwords off, and waits until the gateway refuses them."""
+    settings = json.loads((one.gateway.home / "mcp_config.json").read_text())
+    one.gateway.write_settings({**settings, "people": {**settings["people"], "password": False}})
+    wrong = {"name": USER, "password": "wrong"}
+    login = f"{one.gateway.base}/api/v1/login"
+    until(lambda: httpx.post(login, json=wrong).status_code == 403, 15, "passwords are off")
 
 
 def test_another_device(tmp_path: Path) -> None:
@@ -211,6 +253,7 @@ def test_the_console(tmp_path: Path, browser: Browser) -> None:
         assert "Needs sign-in" in user.text
         user.do("press", button="^sign in to notes$")
         assert "notes:read" in user.text and one.provider.issuer in user.text
+        assert f"The server at {one.notes.url.rsplit('/', 1)[0]} gets the access token" in user.text
         assert user.do("axe") == []
         user.do("follow", link="continue to the provider")
         user.do("press", button="sign in as ada")

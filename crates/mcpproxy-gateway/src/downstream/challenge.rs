@@ -6,7 +6,8 @@
 //! soon as they find an authorization server.
 //!
 //! The metadata URL has the host that the client used, which the web crate has compared with the known hosts. So the
-//! client can reach it. The resource is `audience`, if that is a URL: clients ask the provider for a token for the
+//! client can reach it. Its scheme is the one that the listener speaks. `tls` in the settings may have changed since the
+//! start, and takes effect after a restart. The resource is `audience`, if that is a URL: clients ask the provider for a token for the
 //! resource, and the provider writes that into `aud`.
 
 use std::sync::Arc;
@@ -35,25 +36,29 @@ pub(super) struct Target<'r> {
 
 impl Target<'_> {
     /// Returns `scheme://host` as the client sees it.
-    fn base(&self, settings: &Settings) -> String {
+    fn base(&self, settings: &Settings, speaks_tls: bool) -> String {
         let named = self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         // HTTP/2 has the host in the request line.
         let host = named.or_else(|| self.uri.authority().map(|authority| authority.as_str()));
-        let public = settings.approvals.public_url.as_deref();
+        // While a change of `tls` waits for a restart, the public URL is the one of the next start.
+        let is_waiting = settings.tls.is_some() != speaks_tls;
+        let public = settings.approvals.public_url.as_deref().filter(|_| !is_waiting);
         let is_public = |host: &str| public.and_then(|url| url.split_once("://")).is_some_and(|(_, own)| own == host);
+        let scheme = |is_https: bool| if is_https { "https" } else { "http" };
         match (host, public) {
             (Some(host), Some(public)) if is_public(host) => public.to_owned(),
             (Some(host), _) => {
-                let is_https = settings.tls.is_some() || (settings.tls_terminated_by_proxy && !is_loopback(host));
-                format!("{}://{host}", if is_https { "https" } else { "http" })
+                let is_https = speaks_tls || (settings.tls_terminated_by_proxy && !is_loopback(host));
+                format!("{}://{host}", scheme(is_https))
             }
-            (None, public) => public.unwrap_or("http://localhost").to_owned(),
+            (None, Some(public)) => public.to_owned(),
+            (None, None) => format!("{}://localhost", scheme(speaks_tls)),
         }
     }
 
-    fn metadata_url(&self, settings: &Settings) -> String {
+    fn metadata_url(&self, settings: &Settings, speaks_tls: bool) -> String {
         let path = Some(self.uri.path()).filter(|path| is_endpoint(path)).unwrap_or(MAIN);
-        format!("{}{WELL_KNOWN}{path}", self.base(settings))
+        format!("{}{WELL_KNOWN}{path}", self.base(settings, speaks_tls))
     }
 }
 
@@ -81,7 +86,8 @@ pub(super) async fn metadata(
     let is_known = path.is_none_or(|Path(path)| is_endpoint(&format!("/{path}")));
     match accepted {
         Some(accepted) if is_known => {
-            let base = Target { headers: &headers, uri: &uri }.base(&state.snapshot.load().settings);
+            let target = Target { headers: &headers, uri: &uri };
+            let base = target.base(&state.snapshot.load().settings, state.speaks_tls);
             respond::json(StatusCode::OK, document(&accepted.settings, &base))
         }
         Some(_) | None => respond::plain(StatusCode::NOT_FOUND, "not found\n"),
@@ -181,7 +187,7 @@ fn challenge(state: &SharedState, target: Target<'_>, oauth: &AgentOAuth, error:
     if !scopes.is_empty() {
         parts.push(format!("scope=\"{}\"", scopes.join(" ")));
     }
-    let url = target.metadata_url(&state.snapshot.load().settings);
+    let url = target.metadata_url(&state.snapshot.load().settings, state.speaks_tls);
     parts.push(format!("resource_metadata=\"{}\"", quoted(&url)));
     HeaderValue::from_str(&format!("Bearer {}", parts.join(", "))).unwrap_or(HeaderValue::from_static("Bearer"))
 }
@@ -213,11 +219,14 @@ mod tests {
 
     #[test]
     fn the_metadata_is_at_the_host_that_the_client_used() {
-        let check = |settings: &str, host: &str, path: &'static str, expected: &str| {
+        let check_at = |settings: &str, speaks_tls: bool, host: &str, path: &'static str, expected: &str| {
             let settings = parse(settings, &Unresolved).unwrap();
             let headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
             let target = Target { headers: &headers, uri: &Uri::from_static(path) };
-            assert_eq!(target.metadata_url(&settings), expected, "{host} {path}");
+            assert_eq!(target.metadata_url(&settings, speaks_tls), expected, "{host} {path}");
+        };
+        let check = |settings: &str, host: &str, path: &'static str, expected: &str| {
+            check_at(settings, settings.contains("\"tls\""), host, path, expected);
         };
         let well_known = |base: &str, path: &str| format!("{base}/.well-known/oauth-protected-resource{path}");
         check("{}", "localhost:8080", "/mcp", &well_known("http://localhost:8080", "/mcp"));
@@ -233,5 +242,16 @@ mod tests {
         let public = r#"{"approvals": {"public_url": "https://gw.example"}}"#;
         check(public, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
         check(public, "localhost:1", "/mcp", &well_known("http://localhost:1", "/mcp"));
+        // `tls` was added or removed, and takes effect after a restart.
+        let both =
+            r#"{"tls": {"certificate": "a.pem", "key": "b.pem"}, "approvals": {"public_url": "https://gw.example"}}"#;
+        check(both, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
+        for added in [own, both] {
+            check_at(added, false, "gw.example", "/mcp", &well_known("http://gw.example", "/mcp"));
+        }
+        let http = r#"{"approvals": {"public_url": "http://gw.example"}}"#;
+        for removed in ["{}", http] {
+            check_at(removed, true, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
+        }
     }
 }

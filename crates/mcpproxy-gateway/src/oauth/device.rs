@@ -110,7 +110,8 @@ pub(super) async fn begin(
     let shared = Arc::clone(shared);
     let waiting = Waiting { shared, server, inserted, client, details, http, resource, requested, client_id };
     tokio::spawn(wait(waiting));
-    Ok(SignInStarted { id, url, user_code: Some(user_code), scopes: wanted, issuer, redirect_uri: None, lasts })
+    let (user_code, recipient, redirect_uri) = (Some(user_code), tokens.origin(), None);
+    Ok(SignInStarted { id, url, user_code, scopes: wanted, issuer, recipient, redirect_uri, lasts })
 }
 
 fn refused(http: &ProviderHttp) -> SignInError {

@@ -47,6 +47,8 @@ pub struct SignInStarted {
     pub user_code: Option<String>,
     pub scopes: Vec<String>,
     pub issuer: String,
+    /// Scheme and host of the server, which gets the token. The server chose the provider, so a user must see both.
+    pub recipient: String,
     /// The address that the browser returns to. An operator registers it for `oauth.client_id`.
     pub redirect_uri: Option<String>,
     pub lasts: Duration,
@@ -207,7 +209,16 @@ impl OAuth {
         };
         let id = self.flows.insert(tokens.server.clone(), Some(state), begun_by, pending).id;
         let redirect_uri = Some(redirect_uri);
-        Ok(SignInStarted { id, url, user_code: None, scopes: requested, issuer, redirect_uri, lasts: FLOW_LASTS })
+        Ok(SignInStarted {
+            id,
+            url,
+            user_code: None,
+            scopes: requested,
+            issuer,
+            recipient: tokens.origin(),
+            redirect_uri,
+            lasts: FLOW_LASTS,
+        })
     }
 }
 

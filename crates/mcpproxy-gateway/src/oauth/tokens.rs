@@ -264,6 +264,11 @@ impl Tokens {
         &self.server
     }
 
+    /// Returns scheme and host of the server. The rest of its address may contain a secret.
+    pub(super) fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
     pub(super) fn challenge(&self) -> Option<String> {
         self.facts().challenge.clone()
     }

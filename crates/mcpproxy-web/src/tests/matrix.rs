@@ -50,7 +50,8 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "lock" => READ,
         // No such server exists, and no sign-in has begun.
         "sign_in_to_server" => [401, 403, 403, 403, 404, 404],
-        "sign_in_progress" | "sign_out_of_server" => [401, 403, 403, 404, 404, 404],
+        "sign_in_progress" => READ_NONE,
+        "sign_out_of_server" => [401, 403, 403, 404, 404, 404],
         "apply_config" => [401, 403, 403, 403, 200, 200],
         "make_grant" => [401, 403, 403, 403, 403, 201],
         "log_in" => [200, 403, 403, 200, 200, 200],

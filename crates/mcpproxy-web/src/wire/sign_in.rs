@@ -29,8 +29,10 @@ pub(crate) struct SignInStarted {
     user_code: Option<String>,
     /// The scopes that are requested.
     scopes: Vec<String>,
-    /// The provider.
+    /// The provider. The server named it.
     issuer: String,
+    /// Scheme and host of the server. It gets the access token.
+    recipient: String,
     /// The redirect URI to register at the provider for `oauth.client_id`. `null` for a sign-in on another device.
     redirect_uri: Option<String>,
     /// The time to finish the sign-in.
@@ -39,9 +41,9 @@ pub(crate) struct SignInStarted {
 
 impl From<Started> for SignInStarted {
     fn from(started: Started) -> Self {
-        let Started { id, url, user_code, scopes, issuer, redirect_uri, lasts } = started;
+        let Started { id, url, user_code, scopes, issuer, recipient, redirect_uri, lasts } = started;
         let lasts_ms = lasts.as_millis().try_into().unwrap_or(u64::MAX);
-        Self { id, url, user_code, scopes, issuer, redirect_uri, lasts_ms }
+        Self { id, url, user_code, scopes, issuer, recipient, redirect_uri, lasts_ms }
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use self::edit::{Add, change, definition};
 use self::history::HistoryArgs;
-use self::login::Login;
+use self::login::{Login, Logout};
 use self::review::ReviewArgs;
 use crate::client::{Rest, state};
 use crate::commands::names;
@@ -58,16 +58,7 @@ Examples:
     /// Sign the gateway in to a server that asks for OAuth
     Login(Login),
     /// Remove the tokens of a server, and disconnect it
-    #[command(after_help = "\
-Examples:
-  mcpproxy servers logout github
-
-You sign in to mcpproxy at the terminal. The tokens are also revoked at the provider, if it supports that.")]
-    Logout {
-        /// Name of the server
-        #[arg(value_parser = names::parse_server, add = names::servers())]
-        name: ServerName,
-    },
+    Logout(Logout),
     /// Restart a server
     #[command(after_help = "\
 Examples:
@@ -121,7 +112,7 @@ pub(crate) async fn run(home: &Home, format: Format, command: ServersCommand) ->
         ServersCommand::Review(args) => return review::run(home, format, args).await,
         ServersCommand::History(args) => return history::run(home, format, &args).await,
         ServersCommand::Login(args) => return login::login(home, format, args).await,
-        ServersCommand::Logout { name } => return login::logout(home, format, &name).await,
+        ServersCommand::Logout(args) => return login::logout(home, format, args).await,
         ServersCommand::Restart { name } => {
             let path = format!("/api/v1/servers/{name}/restart");
             let answer = Rest::connect(home)?.ask(Method::POST, &path).await?;

@@ -43,7 +43,8 @@ pub(super) fn read(settings_path: &Path, settings: &Settings, tls: &TlsSettings)
     let refused = |setting: &'static str, path: &Path, reason: &str| {
         let position = settings.written.line(setting).map(|line| format!(":{line}:1")).unwrap_or_default();
         let (settings_path, path) = (settings_path.display(), line(&path.display().to_string()));
-        Failure::new(Exit::BadSettings, format!("{settings_path}{position}: `{setting}`: `{path}` {reason}"))
+        let message = format!("{settings_path}{position}: `{setting}`: `{path}` {reason}");
+        Failure::new(Exit::BadSettings, message).about_certificate()
     };
     let unreadable = |setting: &'static str, path: &Path, error: &io::Error| {
         refused(setting, path, &format!("cannot be read: {error}; create the file, or correct the path"))

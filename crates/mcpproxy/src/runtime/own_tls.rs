@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use mcpproxy_web::{Certificates, CertifiedPair};
 
 use crate::home::lock::Lock;
+use crate::terminal::output::tell;
+use crate::terminal::time::local_time;
 
 /// Replaces the certificate of a gateway that speaks TLS.
 #[derive(Clone)]
@@ -30,13 +32,23 @@ pub(super) fn announce(
 }
 
 impl OwnTls {
+    /// Says which certificate is in use, and what to do, after its files could not be read. Without a full stop.
+    pub(super) fn still_served(&self) -> String {
+        let until = local_time(self.certificates.current().expires_ms());
+        format!(
+            "New connections still get the old certificate, which is valid until {until}. Correct the files, and the \
+             gateway serves the new one without a restart"
+        )
+    }
+
     /// Serves this pair on new connections, if it is another one.
     pub(super) fn renew(&self, pair: &Arc<CertifiedPair>) {
         if !self.certificates.differs(pair) {
             return;
         }
         self.certificates.replace(Arc::clone(pair));
-        tracing::info!(sha256 = pair.sha256(), "new connections get the new certificate");
+        let until = local_time(pair.expires_ms());
+        tell(&format!("↻ New connections get the new certificate, which is valid until {until}."));
         let Some(lock) = self.lock.upgrade() else { return };
         let announced = lock.lock().unwrap_or_else(PoisonError::into_inner).announce_certificate(pair.sha256());
         if let Err(error) = announced {

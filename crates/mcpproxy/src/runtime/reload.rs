@@ -268,7 +268,9 @@ impl WatchedFiles {
             Err(failure) => {
                 self.tls_paths = settings_file::tls_paths(&self.path);
                 self.tls_paths.retain(|path| !self.referenced.contains(path));
-                let message = failure.to_string();
+                let served = self.listener.tls.as_ref().filter(|_| failure.is_about_certificate());
+                let served = served.map(|tls| format!(". {}", tls.still_served()));
+                let message = format!("{failure}{}", served.unwrap_or_default());
                 // A request finds what an event has reported already.
                 if trigger != Trigger::Request || error.as_ref() != Some(&message) {
                     self.gateway.reload_failed(message);

@@ -58,8 +58,20 @@ impl UserAtTerminal {
 
     /// Signs the user in. End the session with `close`.
     pub(in crate::commands) async fn sign_in(&mut self, http: &Http) -> anyhow::Result<Session> {
+        self.sign_in_as(http, None).await
+    }
+
+    /// Works like `sign_in`, for a user who may have typed the name already.
+    pub(in crate::commands) async fn sign_in_as(
+        &mut self,
+        http: &Http,
+        mut typed: Option<String>,
+    ) -> anyhow::Result<Session> {
         for left in (0..TRIES).rev() {
-            let name = self.ask("Name: ", Echo::Shown).await?;
+            let name = match typed.take() {
+                Some(name) => name,
+                None => self.ask("Name: ", Echo::Shown).await?,
+            };
             let password = self.ask("Password: ", Echo::Hidden).await?;
             let body = json!({"name": name.trim(), "password": password});
             let reply = http.ask(Method::POST, "/api/v1/login", json_headers(), Bytes::from(body.to_string())).await?;

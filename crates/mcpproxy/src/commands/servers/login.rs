@@ -4,6 +4,11 @@
 //! server to an account of its choice. In the browser they sign in at the server's identity provider. The browser returns
 //! to the gateway, and this command waits for the result. Its session stays open meanwhile: the sign-in counts only as long
 //! as the session that began it.
+//!
+//! Users of an identity provider have no password for the terminal. They act on the page of the server instead, and the
+//! command waits for them (`login/page.rs`).
+
+mod page;
 
 use std::time::Duration;
 
@@ -16,8 +21,7 @@ use tokio::time::Instant;
 use crate::client::{Http, Reply, Rest, no_gateway, state};
 use crate::commands::approvals::has_users;
 use crate::commands::approvals::sign_in::{Session, UserAtTerminal};
-use crate::commands::names;
-use crate::commands::open;
+use crate::commands::{names, open, users};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::live_line::LiveLine;
@@ -36,7 +40,7 @@ Examples:
   mcpproxy servers login github --no-browser    Only print the link
   mcpproxy servers login github --device        Sign in on another device
 
-The server must ask for OAuth. `mcpproxy servers list` then shows it as needs_sign_in. You sign in to mcpproxy at the terminal first. Agents and the admin key cannot sign in to servers.")]
+The server must ask for OAuth. `mcpproxy servers list` then shows it as needs_sign_in. You sign in to mcpproxy at the terminal first, or on the page that the command opens if you use an identity provider. Agents and the admin key cannot sign in to servers.")]
 pub(crate) struct Login {
     /// Name of the server
     #[arg(value_parser = names::parse_server, add = names::servers())]
@@ -49,12 +53,30 @@ pub(crate) struct Login {
     device: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mcpproxy servers logout github
+
+You sign in to mcpproxy at the terminal, or on the page that the command opens if you use an identity provider. The tokens are also revoked at the provider of the server, if it supports that.")]
+pub(crate) struct Logout {
+    /// Name of the server
+    #[arg(value_parser = names::parse_server, add = names::servers())]
+    name: ServerName,
+    /// Print the link, and do not open a browser
+    #[arg(long)]
+    no_browser: bool,
+}
+
 pub(crate) async fn login(home: &Home, format: Format, args: Login) -> anyhow::Result<Exit> {
     let name = &args.name;
     check_server(home, name).await?;
     let mut user = user(home, "sign in to a server").await?;
-    user.tell(&format!("Sign in to mcpproxy. Then you continue at the identity provider of {name}."))?;
-    let session = open_session(home, &mut user, name).await?;
+    let next = format!("Sign in to mcpproxy. Then you continue at the identity provider of {name}.");
+    let session = match place(home, &mut user, &next).await? {
+        Place::Terminal { name: typed } => open_session(home, &mut user, name, typed).await?,
+        Place::Page => return page::login(home, format, &mut user, &args).await,
+    };
     let signed_in = match begin(&session, &user, &args).await {
         Ok(id) => tokio::select! {
             signed_in = wait(&session, name, &id) => signed_in,
@@ -70,11 +92,15 @@ pub(crate) async fn login(home: &Home, format: Format, args: Login) -> anyhow::R
     connected(home, format, name).await
 }
 
-pub(crate) async fn logout(home: &Home, format: Format, name: &ServerName) -> anyhow::Result<Exit> {
+pub(crate) async fn logout(home: &Home, format: Format, args: Logout) -> anyhow::Result<Exit> {
+    let name = &args.name;
     check_server(home, name).await?;
     let mut user = user(home, "sign out of a server").await?;
-    user.tell(&format!("Sign in to mcpproxy to remove the tokens of {name}."))?;
-    let session = open_session(home, &mut user, name).await?;
+    let next = format!("Sign in to mcpproxy to remove the tokens of {name}.");
+    let session = match place(home, &mut user, &next).await? {
+        Place::Terminal { name: typed } => open_session(home, &mut user, name, typed).await?,
+        Place::Page => return page::logout(home, format, &mut user, &args).await,
+    };
     let reply = session.post(&format!("/api/v1/servers/{name}/logout"), &json!({})).await;
     session.close().await;
     let reply = accepted(reply?)?;
@@ -84,6 +110,36 @@ pub(crate) async fn logout(home: &Home, format: Format, name: &ServerName) -> an
         false => format!("{name} had no sign-in\n"),
     })?;
     Ok(Exit::Done)
+}
+
+/// The place where the user signs in to mcpproxy.
+enum Place {
+    /// With a password. The name may be typed already.
+    Terminal { name: Option<String> },
+    /// In the browser, with the identity provider.
+    Page,
+}
+
+/// Chooses the place by the settings. If they allow both, the user does.
+async fn place(home: &Home, user: &mut UserAtTerminal, next: &str) -> anyhow::Result<Place> {
+    // The settings in the file may be newer than those in force. The gateway has the last word.
+    let people = users::people(home).unwrap_or_default();
+    let Some(oidc) = people.oidc.filter(|_| people.password) else {
+        if !people.password {
+            return Ok(Place::Page);
+        }
+        user.tell(next)?;
+        return Ok(Place::Terminal { name: None });
+    };
+    user.tell(&format!(
+        "{next}\nUsers of {} press Enter without a name, and continue in the browser.",
+        line(&oidc.name)
+    ))?;
+    match user.ask_freely("Name: ").await?.as_deref().map(str::trim) {
+        None => Err(Failure::new(Exit::Refused, "You made no decision, so nothing changed.").into()),
+        Some("") => Ok(Place::Page),
+        Some(name) => Ok(Place::Terminal { name: Some(name.to_owned()) }),
+    }
 }
 
 /// Fails before the user types a password, if there is no such server.
@@ -116,9 +172,14 @@ async fn user(home: &Home, what: &str) -> anyhow::Result<UserAtTerminal> {
 }
 
 /// Signs the user in. Accounts of an identity provider have no password, so a refusal names the page of the server.
-async fn open_session(home: &Home, user: &mut UserAtTerminal, name: &ServerName) -> anyhow::Result<Session> {
+async fn open_session(
+    home: &Home,
+    user: &mut UserAtTerminal,
+    name: &ServerName,
+    typed: Option<String>,
+) -> anyhow::Result<Session> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
-    let refused = match user.sign_in(&Http::new(&running)?).await {
+    let refused = match user.sign_in_as(&Http::new(&running)?, typed).await {
         Ok(session) => return Ok(session),
         Err(error) => error.downcast::<Failure>()?,
     };
@@ -181,7 +242,8 @@ fn offer(started: &Value) -> String {
         Some(address) => format!("Redirect URI: {}\n", line(address)),
         None => String::new(),
     };
-    format!("\nIdentity provider: {}\n{returns}{asks}", member(started, "issuer"))
+    let (issuer, recipient) = (member(started, "issuer"), member(started, "recipient"));
+    format!("\nIdentity provider: {issuer}\nThe access token goes to: {recipient}\n{returns}{asks}")
 }
 
 /// Waits until the server is connected with its new token, and prints the truth about it.
@@ -230,16 +292,16 @@ mod tests {
 
     #[test]
     fn the_offer_lists_every_scope() {
-        let started = json!({"issuer": "https://id.example", "scopes": ["repo", "read:user"], "redirect_uri": "https://gw.example/x"});
+        let started = json!({"issuer": "https://id.example", "recipient": "https://a.example", "scopes": ["repo", "read:user"], "redirect_uri": "https://gw.example/x"});
         assert_eq!(
             offer(&started),
-            "\nIdentity provider: https://id.example\nRedirect URI: https://gw.example/x\nRequested scopes:\n  repo\n  read:user\n"
+            "\nIdentity provider: https://id.example\nThe access token goes to: https://a.example\nRedirect URI: https://gw.example/x\nRequested scopes:\n  repo\n  read:user\n"
         );
-        let none = json!({"issuer": "https://id.example\u{1b}[2J", "scopes": []});
+        let none = json!({"issuer": "https://id.example\u{1b}[2J", "recipient": "https://a.example", "scopes": []});
         assert_eq!(
             offer(&none),
-            "\nIdentity provider: https://id.example\\u{1b}[2J\nThe server names no scopes. The provider shows what it \
-             allows."
+            "\nIdentity provider: https://id.example\\u{1b}[2J\nThe access token goes to: https://a.example\nThe server names \
+             no scopes. The provider shows what it allows."
         );
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct SignIn {
     pub(crate) frame: Frame,
     pub(crate) name: String,
     pub(crate) issuer: Visible,
+    /// Scheme and host of the server, which gets the token.
+    pub(crate) recipient: Visible,
     pub(crate) scopes: Vec<Visible>,
     /// The page of the provider. The gateway has checked its scheme and address.
     pub(crate) url: String,
@@ -27,6 +29,7 @@ impl SignIn {
             frame,
             name: name.to_string(),
             issuer: short(&started.issuer),
+            recipient: short(&started.recipient),
             scopes: started.scopes.iter().map(|scope| short(scope)).collect(),
             url: started.url.clone(),
             redirect_uri: started.redirect_uri.clone().unwrap_or_default(),
