@@ -249,9 +249,9 @@ mod tests {
         for added in [own, both] {
             check_at(added, false, "gw.example", "/mcp", &well_known("http://gw.example", "/mcp"));
         }
-        let http = r#"{"approvals": {"public_url": "http://gw.example"}}"#;
-        for removed in ["{}", http] {
-            check_at(removed, true, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
+        let local = r#"{"approvals": {"public_url": "http://localhost:8443"}}"#;
+        for removed in ["{}", local] {
+            check_at(removed, true, "localhost:8443", "/mcp", &well_known("https://localhost:8443", "/mcp"));
         }
     }
 }
