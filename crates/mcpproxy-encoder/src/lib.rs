@@ -21,6 +21,7 @@
 //! - Only `simd` contains unsafe code. Everything else forbids it.
 
 mod attention;
+mod blocks;
 mod encoder;
 mod matrix;
 mod numbers;

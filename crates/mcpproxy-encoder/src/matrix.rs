@@ -7,22 +7,15 @@
 //! packed:  [token 0: 16 numbers][token 1][token 2][token 3] [token 0: the next 16] …
 //! ```
 //!
-//! Sums have 32 bits. [`limit`] is the largest activation with which no sum can overflow, whatever the weights are.
+//! Sums have 32 bits. `blocks::limit` is the largest activation with which no sum can overflow, whatever the weights are.
 
 #![forbid(unsafe_code)]
 
-use crate::numbers;
+use crate::blocks::{STEP, Step, TOGETHER, limit};
 use crate::simd::Processor;
 
-/// Numbers in a step.
-pub(crate) const STEP: usize = 16;
-/// Tokens that are multiplied together.
-pub(crate) const TOGETHER: usize = 4;
 /// Blocks of tokens whose activations stay in the fastest cache while all weights pass.
 const TILE: usize = 2;
-
-/// A step of the activations of four tokens.
-pub(crate) type Step = [[i16; STEP]; TOGETHER];
 
 /// A matrix, quantised by row, and its bias.
 pub(crate) struct Matrix {
@@ -41,12 +34,6 @@ pub(crate) struct Packed {
     columns: usize,
 }
 
-/// Returns the largest activation for a number of columns. A weight is at least -128.
-pub(crate) const fn limit(columns: usize) -> i32 {
-    let largest = i32::MAX / (128 * columns as i32);
-    if largest > i16::MAX as i32 { i16::MAX as i32 } else { largest }
-}
-
 impl Packed {
     /// Packs rows of activations.
     pub(crate) fn pack(&mut self, processor: Processor, rows: &[f32], columns: usize) {
@@ -62,16 +49,6 @@ impl Packed {
             }
         }
     }
-}
-
-/// Rounds one row into its place among four.
-#[inline(always)]
-pub(crate) fn quantise_into(row: &[f32], limit: f32, token: usize, steps: &mut [Step]) -> f32 {
-    numbers::quantise(row, limit, |at, block| {
-        if let Some(place) = steps.get_mut(at).and_then(|step| step.get_mut(token)) {
-            *place = block;
-        }
-    })
 }
 
 impl Matrix {
@@ -113,26 +90,12 @@ impl Matrix {
     }
 }
 
-/// Multiplies two rows of weights with the activations of four tokens.
-#[inline(always)]
-pub(crate) fn products(first: &[[u8; STEP]], second: &[[u8; STEP]], tokens: &[Step]) -> [[i32; TOGETHER]; 2] {
-    let mut sums = [[0_i32; TOGETHER]; 2];
-    for ((first, second), step) in first.iter().zip(second).zip(tokens) {
-        for (sums, weights) in sums.iter_mut().zip([first, second]) {
-            let weights = weights.map(|weight| i16::from(weight.cast_signed()));
-            for (sum, token) in sums.iter_mut().zip(step) {
-                *sum += weights.iter().zip(token).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>();
-            }
-        }
-    }
-    sums
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::blocks::products;
 
     #[test]
     fn no_sum_can_overflow() {

@@ -9,7 +9,7 @@
 //! processor has it.
 
 use crate::attention::{self, Keys};
-use crate::matrix::{self, STEP, Step, TOGETHER};
+use crate::blocks::{self, STEP, Step, TOGETHER};
 use crate::numbers;
 
 /// The instructions to use.
@@ -43,7 +43,7 @@ impl Processor {
     /// Multiplies two rows of weights with the activations of four tokens.
     pub(crate) fn products(self, first: &[[u8; STEP]], second: &[[u8; STEP]], tokens: &[Step]) -> [[i32; TOGETHER]; 2] {
         match self {
-            Self::Portable => matrix::products(first, second, tokens),
+            Self::Portable => blocks::products(first, second, tokens),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
             Self::Avx2(Avx2(())) => unsafe { avx2::products(first, second, tokens) },
@@ -53,7 +53,7 @@ impl Processor {
     /// Rounds a row of activations into its place among four, and returns its scale.
     pub(crate) fn quantise(self, row: &[f32], limit: f32, token: usize, steps: &mut [Step]) -> f32 {
         match self {
-            Self::Portable => matrix::quantise_into(row, limit, token, steps),
+            Self::Portable => blocks::quantise_into(row, limit, token, steps),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
             Self::Avx2(Avx2(())) => unsafe { avx2::quantise(row, limit, token, steps) },
@@ -97,7 +97,7 @@ mod avx2 {
         _mm256_setzero_si256,
     };
 
-    use super::{Keys, STEP, Step, TOGETHER, attention, matrix, numbers};
+    use super::{Keys, STEP, Step, TOGETHER, attention, blocks, numbers};
 
     #[target_feature(enable = "avx2")]
     pub(super) fn products(first: &[[u8; STEP]], second: &[[u8; STEP]], tokens: &[Step]) -> [[i32; TOGETHER]; 2] {
@@ -139,7 +139,7 @@ mod avx2 {
 
     #[target_feature(enable = "avx2")]
     pub(super) fn quantise(row: &[f32], limit: f32, token: usize, steps: &mut [Step]) -> f32 {
-        matrix::quantise_into(row, limit, token, steps)
+        blocks::quantise_into(row, limit, token, steps)
     }
 
     #[target_feature(enable = "avx2")]
