@@ -1,6 +1,7 @@
 //! Measures the quality of the search, on public sets of tools and queries.
 
 mod baseline;
+mod encoder_speed;
 mod fit;
 mod floor;
 mod many;
@@ -14,6 +15,7 @@ mod sets;
 mod speed;
 mod spread;
 mod table;
+mod vectors;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use measure::Measured;
+use measure::{Measured, Way};
 use options::Options;
 use sets::{BESIDE, MEASURED, Set};
 
@@ -61,13 +63,19 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         MEASURED.into_iter().chain([BESIDE]).filter(|name| is_wanted(name) || options.has_floor).collect();
     progress(&format!("reading {} sets", wanted.len()))?;
     let sets: anyhow::Result<Vec<Set>> = spread::spread(&wanted, |name| Set::read(root, name))?.into_iter().collect();
-    let sets = sets?;
-    let mut measured = Vec::new();
-    for set in sets.iter().filter(|set| is_wanted(&set.name)) {
-        progress(&format!("{}: {} queries", set.name, set.queries.len()))?;
-        measured.push(Measured::of(set)?);
+    let mut sets = sets?;
+    let mut parts = Vec::new();
+    if !options.is_without_encoder {
+        let by_table = measure_all(&sets, is_wanted)?;
+        parts.push(measure::part(&by_table, Way::Table));
+        drop(by_table);
+        for set in &mut sets {
+            set.index = vectors::encoded(std::mem::take(&mut set.index), root)?;
+        }
     }
-    let mut parts = vec![measure::part(&measured)];
+    let measured = measure_all(&sets, is_wanted)?;
+    let way = if options.is_without_encoder { Way::Table } else { Way::Encoder };
+    parts.push(measure::part(&measured, way));
     if options.has_misses {
         parts.push(misses::part(&measured));
     }
@@ -82,6 +90,7 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     }
     if options.has_speed {
         parts.push(speed::part(root)?);
+        parts.push(encoder_speed::part(root)?);
     }
     let mut is_worse = false;
     if options.is_check {
@@ -93,6 +102,15 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         parts.push(baseline::write(root, &measured)?);
     }
     Ok((parts, is_worse))
+}
+
+fn measure_all(sets: &[Set], is_wanted: impl Fn(&&str) -> bool) -> anyhow::Result<Vec<Measured<'_>>> {
+    let mut measured = Vec::new();
+    for set in sets.iter().filter(|set| is_wanted(&set.name)) {
+        progress(&format!("{}: {} queries", set.name, set.queries.len()))?;
+        measured.push(Measured::of(set)?);
+    }
+    Ok(measured)
 }
 
 fn progress(what: &str) -> anyhow::Result<()> {

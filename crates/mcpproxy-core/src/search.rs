@@ -28,6 +28,7 @@
 
 mod candidates;
 mod diverse;
+mod encoded;
 mod explain;
 mod merged;
 mod parts;
@@ -56,12 +57,16 @@ use merged::MergedIndex;
 use query::Query;
 use section::ServerSection;
 
-pub use rank::Features;
+use encoded::QueryEncoder;
+pub use encoded::{PendingTool, ToolVector, VectorKey};
+pub use rank::{EncodedFeatures, Features};
 
 /// An immutable search index over one catalog.
 #[derive(Debug, Default)]
 pub struct Index {
     merged: MergedIndex,
+    /// Encodes queries. `None` if the encoder is off.
+    encoder: Option<Arc<QueryEncoder>>,
 }
 
 /// The result of a search.
@@ -121,10 +126,29 @@ pub struct ScoreExplanation {
     pub lexical: f32,
     /// 0 to 1: the similarity of meaning between tool and query.
     pub semantic: f32,
+    pub meaning_by: MeaningSource,
     /// The features from which the score is computed.
     pub features: Features,
     /// The words of the query, in their order, and the fields of the tool that have them.
     pub words: Vec<WordMatch>,
+}
+
+/// The source of the vectors with which a tool was ranked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MeaningSource {
+    /// The table of word meanings, because the encoder is off or has not encoded the tool yet.
+    #[default]
+    Table,
+    Encoder,
+}
+
+impl MeaningSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Encoder => "encoder",
+        }
+    }
 }
 
 /// A word of the query, and where a tool has it.
@@ -200,7 +224,7 @@ impl Index {
             let section = old.map_or_else(|| Arc::new(ServerSection::of(tools.iter())), Arc::clone);
             (server.clone(), section, tools.to_vec())
         });
-        Self { merged: MergedIndex::of(parts.collect(), &self.merged) }
+        Self { merged: MergedIndex::of(parts.collect(), &self.merged), encoder: self.encoder.clone() }
     }
 
     /// Returns the best tools for a query among those that the scope may see, best first.
@@ -241,7 +265,7 @@ impl Index {
     fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Ranked, Option<Doubt>), NoMatch> {
         let index = &self.merged;
         let mended = typos::mend(query, index, visible);
-        let query = Query::read(&mended, index);
+        let query = Query::read(&mended, index, self.encoder.as_deref());
         if query.words.is_empty() {
             return Err(NoMatch::NoWords);
         }
@@ -269,7 +293,7 @@ impl Index {
     pub fn candidates(&self, query: &str, scope: &Scope) -> Vec<(Arc<Tool>, Features)> {
         let visible = VisibleTools::of(&self.merged, scope, None);
         let mended = typos::mend(query, &self.merged, &visible);
-        let query = Query::read(&mended, &self.merged);
+        let query = Query::read(&mended, &self.merged, self.encoder.as_deref());
         let all = self.weighed(&query, &visible);
         all.into_iter()
             .filter_map(|(tool, features)| Some((Arc::clone(self.merged.tools.get(tool as usize)?), features)))

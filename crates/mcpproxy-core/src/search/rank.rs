@@ -32,6 +32,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use crate::search::candidates::{Candidates, VisibleTools};
+use crate::search::encoded::{EncodedQuery, ToolVector};
 use crate::search::merged::{MergedIndex, SCAN_DIMENSIONS, WordMeaning};
 use crate::search::query::{Query, QueryWord};
 use crate::search::table::{Fnv, Probe, Vector};
@@ -53,34 +54,67 @@ pub struct Features {
     pub name: f32,
     /// Share of the query's words that the tools of its server have.
     pub server: f32,
+    /// Similarities by the encoder. `None` if the tool or the query has no vector of it.
+    pub encoded: Option<EncodedFeatures>,
+}
+
+/// The features of a tool that has a vector of the encoder.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EncodedFeatures {
+    /// Similarity to the whole query.
+    pub whole: f32,
+    /// Similarity to the nearest request in the query.
+    pub request: f32,
 }
 
 impl Features {
-    pub const NAMES: [&str; 7] = ["meaning", "sentence", "request", "parameters", "words", "name", "server"];
+    pub const NAMES: [&str; 9] =
+        ["meaning", "sentence", "request", "parameters", "words", "name", "server", "encoded", "encoded_request"];
 
-    pub fn values(&self) -> [f32; 7] {
-        let Self { meaning, sentence, request, parameters, words, name, server } = *self;
-        [meaning, sentence, request, parameters, words, name, server]
+    pub fn values(&self) -> [f32; 9] {
+        let Self { meaning, sentence, request, parameters, words, name, server, encoded } = *self;
+        let EncodedFeatures { whole, request: encoded_request } = encoded.unwrap_or_default();
+        [meaning, sentence, request, parameters, words, name, server, whole, encoded_request]
     }
 
     /// Returns the score, 0 to 1: about the probability that a tool with these features is the right one.
     pub fn score(&self) -> f32 {
-        1.0 / (1.0 + (OFFSET - self.adds().iter().sum::<f32>()).exp())
+        1.0 / (1.0 + (self.model().1 - self.adds().iter().sum::<f32>()).exp())
     }
 
     /// Returns the weighted features, whose sum determines the score.
-    pub fn adds(&self) -> [f32; 7] {
+    pub fn adds(&self) -> [f32; 9] {
         let mut adds = self.values();
-        for (value, weight) in adds.iter_mut().zip(WEIGHTS) {
+        for (value, weight) in adds.iter_mut().zip(self.model().0) {
             *value *= weight;
         }
         adds
     }
+
+    /// Returns the features that count, each with its name, its value, and what it adds.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, f32, f32)> {
+        let (weights, _) = self.model();
+        let numbers = self.values().into_iter().zip(self.adds());
+        let parts = Self::NAMES.into_iter().zip(numbers).zip(weights);
+        parts.filter(|(_, weight)| *weight > 0.0).map(|((name, (value, adds)), _)| (name, value, adds))
+    }
+
+    /// Returns the weights and the offset. Both models are calibrated, so their scores can be compared.
+    fn model(&self) -> ([f32; 9], f32) {
+        match self.encoded {
+            Some(_) => (ENCODED_WEIGHTS, ENCODED_OFFSET),
+            None => (WEIGHTS, OFFSET),
+        }
+    }
 }
 
 /// Learned weights. `cargo run --release -p xtask -- search-eval --fit` learns them again; see docs/search.md.
-const WEIGHTS: [f32; 7] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04];
+const WEIGHTS: [f32; 9] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04, 0.0, 0.0];
 const OFFSET: f32 = 3.31;
+/// Weights for a tool that has a vector of the encoder. Learned from toucan-mcp and livemcpbench only, because the model
+/// knows the queries of the other sets.
+const ENCODED_WEIGHTS: [f32; 9] = [0.0, 0.61, 0.59, 0.45, 1.11, 0.18, 1.39, 0.75, 0.78];
+const ENCODED_OFFSET: f32 = 2.88;
 
 /// Two words with at most this similarity are unrelated.
 const UNRELATED: f32 = 0.25;
@@ -123,9 +157,22 @@ pub(super) fn features(
             words: covered.sum::<f32>() / total,
             name: likeness.name(heads.get(..entry.name_words).unwrap_or_default()),
             server: candidates.servers.get(index.server_of(tool)).copied().unwrap_or_default(),
+            encoded: query
+                .encoded
+                .as_ref()
+                .zip(entry.encoded.get())
+                .map(|(query, tool)| EncodedFeatures::of(query, tool)),
         })
     };
     candidates.tools.iter().filter_map(|tool| Some((*tool, of_tool(*tool)?))).collect()
+}
+
+impl EncodedFeatures {
+    fn of(query: &EncodedQuery, tool: &ToolVector) -> Self {
+        let whole = query.whole.cosine(tool).max(0.0);
+        let nearest = query.requests.iter().map(|request| request.cosine(tool).max(0.0)).reduce(f32::max);
+        Self { whole, request: nearest.unwrap_or(whole) }
+    }
 }
 
 fn cosine(one: &Vector, other: &Vector) -> f32 {
