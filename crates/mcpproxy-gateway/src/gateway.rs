@@ -28,6 +28,7 @@ use tokio::sync::{broadcast, watch};
 use crate::agents::{ListKind, Session};
 use crate::approvals::{Approvals, InForce, keep_watch, notify};
 use crate::contract_changes::{Reload, of_snapshots};
+use crate::encoding::keep_encoding;
 use crate::events::{GatewayEvent, ReloadSummary};
 use crate::export::{self, ExportProgress};
 use crate::held::{self, HeldChanges};
@@ -49,7 +50,7 @@ use verification::VerificationSlot;
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
-pub use readings::GatewayReadings;
+pub use readings::{EncoderReadings, GatewayReadings};
 pub use reviews::{LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
@@ -130,6 +131,7 @@ impl Gateway {
         tokio::spawn(keep_watch(approvals.clone(), stopping.clone()));
         tokio::spawn(notify(approvals.clone(), stopping.clone()));
         tokio::spawn(reap(stopping.clone()));
+        tokio::spawn(keep_encoding(Arc::clone(&gateway.state)));
         for server in &settings.servers {
             gateway.servers.start(server.clone(), Origin::Start);
         }

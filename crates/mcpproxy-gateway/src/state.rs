@@ -63,6 +63,8 @@ pub(crate) struct SharedState {
     pub(crate) silent: CancellationToken,
     /// Rules for definitions that do not come from the settings.
     pub(crate) trust: Trust,
+    /// Notified after every new snapshot, for the task that encodes tools.
+    pub(crate) tools_changed: Notify,
     news: ServerNews,
 }
 
@@ -107,6 +109,7 @@ impl SharedState {
             stopping: CancellationToken::new(),
             in_progress: InProgress::default(),
             silent: CancellationToken::new(),
+            tools_changed: Notify::new(),
             news: ServerNews::default(),
             trust,
             snapshot,

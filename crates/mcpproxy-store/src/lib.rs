@@ -1,5 +1,6 @@
 //! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, pins of
-//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, and the gateways that share the database.
+//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, vectors of tools, and the gateways that share
+//! the database.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +8,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
+//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages, tool_vectors ──▶ store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -32,6 +33,7 @@ mod sign_ins;
 mod sql;
 mod store;
 mod text;
+mod tool_vectors;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};

@@ -282,6 +282,7 @@ fn objects() -> [ObjectOfFile; 19] {
         }),
         ("/properties/limits", &keys::LIMITS, |field| format!(r#"{{"limits": {{{field}}}}}"#)),
         ("/properties/metrics", &keys::METRICS, |field| format!(r#"{{"metrics": {{{field}}}}}"#)),
+        ("/properties/search", &keys::SEARCH, |field| format!(r#"{{"search": {{{field}}}}}"#)),
         ("/properties/export", &keys::EXPORT, |field| format!(r#"{{"export": {{{field}}}}}"#)),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]
