@@ -15,7 +15,7 @@ from gateway import Gateway, until
 from log import Agent, Ledger, Load, Storage, assert_verified, numbered, record, records, storage  # noqa: F401
 from postgres import postgres  # noqa: F401
 
-ROUNDS = {"sqlite": 50, "postgres": 10}
+ROUNDS = {"sqlite": 25, "postgres": 10}
 AGENTS = 4
 # Calls are at different points when the gateway dies. The seed makes every run the same.
 SEED = 4

@@ -45,9 +45,19 @@ def _away(server: Postgres, mode: str) -> Iterator[None]:
         server.start()
 
 
+@contextmanager
+def _twice(server: Postgres) -> Iterator[None]:
+    """The server goes away again before anybody has recovered."""
+    server.stop("fast")
+    server.start()
+    with _away(server, "fast"):
+        yield
+
+
 OUTAGES: dict[str, Outage] = {
     "crashed": lambda server: _away(server, "immediate"),
     "stopped": lambda server: _away(server, "fast"),
+    "stopped twice": _twice,
     "frozen": lambda server: server.frozen(),
 }
 
@@ -63,8 +73,7 @@ def test_the_database_goes_away_under_load(
     with Gateway(tmp_path / "home", {"mcpServers": {"echo": ledger.server()}, **storage.settings()}) as gateway:
         agents = [Agent(gateway) for _ in range(AGENTS)]
         with Load(agents, itertools.count(1), ["echo:echo"]) as load:
-            for _ in range(2):
-                once_more(load, lambda: outage(own_postgres), gateway)
+            once_more(load, lambda: outage(own_postgres), gateway)
         check(gateway, ledger, load)
     assert_verified(gateway)
     assert own_postgres.password not in gateway.words()

@@ -174,6 +174,9 @@ def test_every_example_is_valid(reader: Reader, page: Path) -> None:
     }
     gateway.write("hook.secret", "0123456789abcdef")
     gateway.write("old.key", "value")
+    for suffix in ("pem", "key"):
+        pair = peers.ROOT / "crates/mcpproxy-web/tests/data/tls" / f"first.{suffix}"
+        gateway.write(f"tls/gateway.{suffix}", pair.read_text())
     for number, settings in enumerate(blocks(page, "jsonc")):
         gateway.write(f"settings-{number}.json", settings)
         done = gateway.run("config", "check", str(gateway.home / f"settings-{number}.json"))

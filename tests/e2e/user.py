@@ -24,7 +24,7 @@ from peers import NODE, NODE_DIR
 PASSWORD = "correct horse battery staple"
 STEP_SECONDS = 30
 COOKIE = "mcpproxy_session"
-SETUP_LINK = re.compile(r"http://\S+/ui/setup/[\w-]+")
+SETUP_LINK = re.compile(r"https?://\S+/ui/setup/[\w-]+")
 
 
 class Browser:
@@ -102,7 +102,7 @@ class User:
         *,
         javascript: bool = True,
         phone: bool = False,
-        **window: int,
+        **window: int | str,
     ) -> None:
         self.browser = browser
         self.gateway = gateway
@@ -272,7 +272,8 @@ def set_up_plainly(gateway: Gateway, name: str) -> Totp:
 
 def at_localhost(gateway: Gateway) -> str:
     """Returns the address of the pages. A passkey needs a host name, not an IP address."""
-    return f"http://localhost:{gateway.address.rpartition(':')[2]}"
+    scheme = gateway.base.partition(":")[0]
+    return f"{scheme}://localhost:{gateway.address.rpartition(':')[2]}"
 
 
 def setup_link(gateway: Gateway) -> str:

@@ -6,7 +6,8 @@ A bundle is JSON Lines: a header, the hash that the chain starts from, then ever
 position is the line itself, or its digest if the line was not selected. The payloads of a line may follow it. A signed
 note (C2SP signed-note) that covers a position may follow that position. The last position has such a note, so that
 nothing can be cut off. A seal at the end is a note about all bytes before it, which proves that nothing was removed
-since. Pass the key on the command line if you have it from a trusted source.
+since. Pass the key on the command line if you have it from a trusted source. After a rotation of the key, the header has
+notes with which each key signed the next, so that an older key is enough.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class _Proof:
     def of_header(cls, header: dict[str, Any], trusted: str | None) -> _Proof:
         if header.get("bundle") != "mcpproxy activity" or header.get("version") != 1:
             raise Bad("this is no bundle of version 1")
-        if trusted is not None and header["verifier"] != trusted:
+        if trusted is not None and header["verifier"] not in _successors(trusted, header.get("succession", [])):
             raise Bad("signed with another key")
         return cls(header["chain"], Key.parse(header["verifier"], header["chain"]))
 
@@ -197,6 +198,22 @@ class _Proof:
         if base64.b64decode(encoded, validate=True) != self.bytes.digest():
             raise Bad("the seal is broken: something was changed or withheld")
         self.sealed = True
+
+
+def _successors(trusted: str, notes: list[str]) -> list[str]:
+    """Returns the trusted key, and the keys that it and its successors signed."""
+    keys = [trusted]
+    for note in notes:
+        name = keys[-1].split("+", 1)[0]
+        try:
+            text = Key.parse(keys[-1], name.removeprefix("mcpproxy/")).text_of(note)
+        except Bad:
+            continue
+        origin, word, new, time, end = text.split("\n")
+        if (origin, word, end) != (name, "rotated", "") or not time.endswith("Z"):
+            raise Bad("not a succession of keys")
+        keys.append(new)
+    return keys
 
 
 def _hash(text: str) -> bytes:

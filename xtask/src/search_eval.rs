@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
+use baseline::{ENCODED, Figures};
 use measure::{Measured, Way};
 use options::Options;
 use sets::{BESIDE, MEASURED, Set};
@@ -65,17 +66,22 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     let sets: anyhow::Result<Vec<Set>> = spread::spread(&wanted, |name| Set::read(root, name))?.into_iter().collect();
     let mut sets = sets?;
     let mut parts = Vec::new();
+    let mut figures = Figures::default();
+    let mut measured = measure_all(&sets, is_wanted)?;
+    parts.push(measure::part(&measured, Way::Table));
+    figures.add(Way::Table, &measured);
     if !options.is_without_encoder {
-        let by_table = measure_all(&sets, is_wanted)?;
-        parts.push(measure::part(&by_table, Way::Table));
-        drop(by_table);
+        drop(measured);
+        if options.is_check || options.is_bless {
+            sets.retain(|set| ENCODED.contains(&set.name));
+        }
         for set in &mut sets {
             set.index = vectors::encoded(std::mem::take(&mut set.index), root)?;
         }
+        measured = measure_all(&sets, is_wanted)?;
+        parts.push(measure::part(&measured, Way::Encoder));
+        figures.add(Way::Encoder, &measured);
     }
-    let measured = measure_all(&sets, is_wanted)?;
-    let way = if options.is_without_encoder { Way::Table } else { Way::Encoder };
-    parts.push(measure::part(&measured, way));
     if options.has_misses {
         parts.push(misses::part(&measured));
     }
@@ -86,6 +92,7 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     if options.is_fit {
         progress("learning weights, leaving out each set once")?;
         let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
+        dump(&sets)?; // TEMP
         parts.push(fit::part(&counted)?);
     }
     if options.has_speed {
@@ -94,12 +101,12 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     }
     let mut is_worse = false;
     if options.is_check {
-        let (part, worse) = baseline::part(root, &measured)?;
+        let (part, worse) = baseline::part(root, &figures)?;
         parts.push(part);
         is_worse = worse;
     }
     if options.is_bless {
-        parts.push(baseline::write(root, &measured)?);
+        parts.push(baseline::write(root, &figures)?);
     }
     Ok((parts, is_worse))
 }
@@ -120,4 +127,26 @@ fn progress(what: &str) -> anyhow::Result<()> {
 fn say(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(code)
+}
+
+// TEMP
+fn dump(sets: &[Set]) -> anyhow::Result<()> {
+    let folder = std::env::var("DUMP")?;
+    let everything = mcpproxy_core::Scope::everything();
+    for set in sets {
+        let lines = spread::spread(&set.queries, |query| {
+            let found = set.index.candidates(&query.text, &everything);
+            let groups: Vec<Vec<usize>> = query
+                .groups
+                .iter()
+                .map(|group| {
+                    group.iter().filter_map(|name| found.iter().position(|(tool, _)| tool.name == *name)).collect()
+                })
+                .collect();
+            let features: Vec<Vec<f32>> = found.iter().map(|(_, features)| features.values().to_vec()).collect();
+            serde_json::json!({"g": groups, "f": features}).to_string()
+        })?;
+        std::fs::write(format!("{folder}/{}.jsonl", set.name), lines.join("\n"))?;
+    }
+    Ok(())
 }

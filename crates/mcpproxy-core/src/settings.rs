@@ -54,6 +54,7 @@ mod storage;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod tool_filter;
 mod trust;
 mod warning;
@@ -94,6 +95,7 @@ pub use search::{EncoderUse, SearchSettings};
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
 pub use suggest::server_name as suggest_server_name;
+pub use tls::{TlsSettings, check_anonymous};
 pub use tool_filter::ToolFilter;
 pub use trust::TrustSettings;
 pub use warning::Warning;
@@ -126,6 +128,8 @@ pub struct Settings {
     pub direct_mode: bool,
     /// Treats clients on this machine without a token as a read-only agent.
     pub allow_anonymous_loopback: bool,
+    /// The gateway itself speaks HTTPS.
+    pub tls: Option<TlsSettings>,
     pub tls_terminated_by_proxy: bool,
     /// In lower case, with a port only where the operator wrote one.
     pub allowed_hosts: Vec<String>,
@@ -241,6 +245,7 @@ impl Default for Settings {
             ready_timeout: Duration::from_secs(5),
             direct_mode: true,
             allow_anonymous_loopback: false,
+            tls: None,
             tls_terminated_by_proxy: false,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -289,6 +294,11 @@ impl Settings {
 }
 
 impl Settings {
+    /// Returns true if nobody on the network can read what agents and users send.
+    pub fn encrypts(&self) -> bool {
+        self.tls.is_some() || self.tls_terminated_by_proxy
+    }
+
     /// Returns the servers whose settings have mistakes, in the order of the file.
     pub fn misconfigured(&self) -> impl Iterator<Item = (&ServerSettings, &[Mistake])> {
         self.servers.iter().filter_map(|server| Some((server, server.transport.mistakes()?)))
@@ -370,6 +380,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         ready_timeout: reader.parsed_of(fields, "ready_timeout", amount::parse_wait).unwrap_or(default.ready_timeout),
         direct_mode: reader.boolean_of(fields, "direct_mode").unwrap_or(default.direct_mode),
         allow_anonymous_loopback: reader.boolean_of(fields, "allow_anonymous_loopback").unwrap_or(false),
+        tls: tls::read(reader, fields),
         tls_terminated_by_proxy: reader.boolean_of(fields, "tls_terminated_by_proxy").unwrap_or(false),
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
@@ -382,7 +393,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         written: Written::default(),
     };
     if let Some(field) = fields.find("listen")
-        && let Err(message) = check_listen(settings.listen, settings.tls_terminated_by_proxy)
+        && let Err(message) = check_listen(settings.listen, settings.encrypts())
     {
         reader.report(field.node.position, message);
     }
@@ -395,5 +406,6 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
                        client seems to be on this machine; set one of them to false";
         reader.report(field.position, message);
     }
+    tls::check(reader, fields, &settings);
     settings
 }

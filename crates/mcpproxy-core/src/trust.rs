@@ -26,5 +26,7 @@ mod pin;
 pub mod scan;
 
 pub use definition::{Definition, DefinitionKey, DefinitionKind};
-pub use judge::{Accepted, Admitted, Held, Judgement, Known, OnChange, Pinned, Rules, Verdict, Welcome, judge};
+pub use judge::{
+    Accepted, Admitted, Held, Judgement, Known, OnChange, Pinned, Rules, Verdict, Welcome, is_open, judge,
+};
 pub use pin::{FORMULA, Pin};

@@ -103,14 +103,16 @@ enum Stopped {
 /// Makes a call and returns what its agent gets.
 pub(crate) async fn answer(state: &SharedState, agent: &ConnectedAgent, request: CallRequest<'_>) -> Reply {
     let CallRequest { target, passage } = request;
-    let clock = state.meter.start();
+    let clock = state.meter.start(state.telemetry.begin(passage.meta));
     let snapshot = state.snapshot_for(target.server().as_ref()).await;
     let mut incoming = Incoming { state, agent, passage, snapshot, requested: target.requested(), clock };
     let reply = match run(&mut incoming, target).await {
         Ok(reply) => reply,
         Err(stopped) => Box::pin(incoming.end(stopped)).await,
     };
-    incoming.clock.finish();
+    if let Some(trace) = incoming.clock.finish() {
+        state.telemetry.end(&trace, agent, &reply);
+    }
     reply
 }
 
@@ -134,6 +136,9 @@ async fn proceed(
     extras: CallExtras,
 ) -> Result<Reply, Stopped> {
     let (state, agent) = (incoming.state, incoming.agent);
+    if let (Some(trace), Some(tool)) = (incoming.clock.trace(), &tool) {
+        trace.tool = Some((tool.name.server().to_string(), tool.name.tool().to_owned()));
+    }
     // 4 decide: allow, ask a user, preview, repeat or deny.
     let decision = incoming.decide(declared, tool.as_ref(), &extras).await?;
     incoming.clock.lap(Stage::Decide);
@@ -158,6 +163,9 @@ async fn proceed(
     let reply = call.forward(permit, &incoming.passage, &mut incoming.clock).await;
     // 8 close: the outcome finishes the record.
     let id = record.id();
+    if let Some(trace) = incoming.clock.trace() {
+        trace.record = Some(id);
+    }
     call.close(state, record, &reply).await;
     incoming.clock.lap(Stage::Close);
     Ok(call.answer(reply, id))

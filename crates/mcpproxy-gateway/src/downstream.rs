@@ -9,6 +9,7 @@ mod http;
 mod links;
 mod listen;
 mod lists;
+mod reach;
 mod receive;
 mod request_head;
 mod respond;

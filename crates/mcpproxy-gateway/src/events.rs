@@ -21,6 +21,10 @@ pub enum GatewayEvent {
     Drift(Vec<String>),
     /// Definitions of a server are quarantined until a user reviews them. `is_first` if the server itself is new.
     Quarantined { server: ServerName, count: usize, is_first: bool, summary: String },
+    /// Definitions of a server are quarantined, because the lock file does not have them.
+    NotLocked { server: ServerName, count: usize, summary: String },
+    /// Agents see changed definitions that nobody reviewed, because `trust.changes` is `warn`.
+    Unreviewed { server: ServerName, count: usize, summary: String },
     /// A server is connected, with this number of tools. `unasked` of them are destructive and may run without an
     /// approval.
     Up { server: ServerName, tools: usize, unasked: usize },

@@ -1,4 +1,4 @@
-//! Copies every record of this gateway's chain to a file or an HTTP endpoint, as OCSF events, for a SIEM.
+//! Copies every record of this gateway to a file or an HTTP endpoint, as OCSF events, for a SIEM.
 //!
 //! ```text
 //!  store ─▶ batch after the position ─▶ OCSF lines ─▶ file + fsync, or POST ─▶ position in the store
@@ -18,12 +18,14 @@
 //! - **Masked values stay masked.** The store has no other ones. Arguments and results are not exported, only their sizes
 //!   and digests.
 //!
-//! Several gateways on one database export one chain each, so their exports need no coordination.
+//! Several gateways on one database export one chain each, so their exports need no coordination. After the signing key
+//! was replaced, a gateway first exports the rest of the chain that its older key signed.
 
 mod destination;
 mod ocsf;
 mod progress;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,12 +92,12 @@ impl Exporter {
 
     async fn export(&mut self) {
         let mut committed = self.ledger.committed();
-        let mut position = None;
+        let mut place = Place { chains: VecDeque::new(), position: None };
         let mut pause = RETRY_FIRST;
         loop {
             // Marked before the read, so that a commit during the read is not missed.
             committed.mark_unchanged();
-            match self.step(&mut position).await {
+            match self.step(&mut place).await {
                 Ok(More::Yes) => pause = RETRY_FIRST,
                 Ok(More::No) => {
                     pause = RETRY_FIRST;
@@ -116,9 +118,14 @@ impl Exporter {
     }
 
     /// Exports one batch. Reads the position from the store at first, and after that keeps it.
-    async fn step(&mut self, position: &mut Option<i64>) -> Result<More, String> {
-        let chain = self.ledger.chain();
-        let from = match *position {
+    async fn step(&mut self, place: &mut Place) -> Result<More, String> {
+        let own = self.ledger.chain();
+        if place.chains.is_empty() {
+            let chains = self.store.export_chains(self.ledger.verifier(), own).await.map_err(store_failed)?;
+            place.chains = chains.into();
+        }
+        let chain = place.chains.front().copied().unwrap_or(own);
+        let from = match place.position {
             Some(position) => position,
             None => self.store.export_position(chain, self.destination.key()).await.map_err(store_failed)?,
         };
@@ -138,14 +145,37 @@ impl Exporter {
             let moved = self.store.move_export(chain, self.destination.key(), lines.position, now_ms());
             moved.await.map_err(store_failed)?;
         }
-        *position = Some(lines.position);
+        place.position = Some(lines.position);
         if batch.missed > 0 {
             tracing::warn!(lines = batch.missed, "retention removed records before they were exported");
         }
         if self.progress.exported(lines.records, batch.missed, batch.end - lines.position, now_ms()) {
             tracing::info!(to = self.progress.destination(), "the export works again");
         }
-        Ok(if lines.position < batch.end && lines.position > from { More::Yes } else { More::No })
+        if lines.position < batch.end && lines.position > from {
+            return Ok(More::Yes);
+        }
+        Ok(place.next_chain())
+    }
+}
+
+/// The place in the log up to which it is exported.
+struct Place {
+    /// Chains that are left, the oldest first. There are several after the signing key was replaced.
+    chains: VecDeque<u16>,
+    /// The position in the first of them. `None` before it is read from the store.
+    position: Option<i64>,
+}
+
+impl Place {
+    /// Goes on with the next chain after the end of one. Only the newest chain grows.
+    fn next_chain(&mut self) -> More {
+        if self.chains.len() < 2 {
+            return More::No;
+        }
+        self.chains.pop_front();
+        self.position = None;
+        More::Yes
     }
 }
 

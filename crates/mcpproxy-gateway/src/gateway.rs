@@ -1,9 +1,10 @@
-//! The running gateway: starts everything, reloads settings, stops, and answers operators.
+//! The running gateway: starts everything, stops, and answers operators.
 
 mod cluster;
 mod contracts;
 mod counts;
 mod readings;
+mod reload;
 mod reviews;
 mod servers;
 mod settings;
@@ -14,24 +15,22 @@ mod verification;
 mod what_if;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use mcpproxy_core::lock::Lock;
-use mcpproxy_core::review::weakening::Weaker;
-use mcpproxy_core::settings::{Changes, Settings, changed_keys, changed_server_keys, diff};
+use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Agent, Offered, ServerName, Untrusted};
 use mcpproxy_store::{Ledger, SealingKey, Store, StoreError, is_stored_token};
 use tokio::sync::{broadcast, watch};
 
-use crate::agents::{ListKind, Session};
+use crate::agents::Session;
 use crate::approvals::{Approvals, InForce, keep_watch, notify};
-use crate::contract_changes::{Reload, of_snapshots};
 use crate::encoding::keep_encoding;
-use crate::events::{GatewayEvent, ReloadSummary};
+use crate::events::GatewayEvent;
 use crate::export::{self, ExportProgress};
-use crate::held::{self, HeldChanges};
+use crate::held::HeldChanges;
 use crate::members::Members;
 use crate::message::member;
 use crate::oauth::OAuth;
@@ -40,12 +39,13 @@ use crate::replicas::keep_listening;
 use crate::snapshot::{Files, Snapshot};
 use crate::state::SharedState;
 use crate::status::{ClientStatus, ServerStatus, StateName};
+use crate::telemetry::Telemetry;
 use crate::tool_lists::ToolLists;
 use crate::trusted::Trust;
 use crate::upstream::{Origin, adopt_orphans, reap, sweep};
 use counts::ToolCounts;
 use reviews::follow_reviews;
-use servers::{Servers, changed_lists};
+use servers::Servers;
 use verification::VerificationSlot;
 use what_if::Replays;
 
@@ -89,12 +89,15 @@ pub struct Options {
     pub lock: Option<Arc<Lock>>,
     /// Encrypts the tokens of servers.
     pub sealing_key: SealingKey,
+    /// Exports traces of calls.
+    pub telemetry: Telemetry,
 }
 
 impl Gateway {
     /// Starts everything and returns at once. Servers connect in the background.
     pub fn start(options: Options) -> Self {
-        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock, sealing_key } = options;
+        let Options { files, store, ledger, logs, tools, base_url, demo_command, lock, sealing_key, telemetry } =
+            options;
         adopt_orphans();
         let left_behind = sweep(&logs);
         if left_behind > 0 {
@@ -107,7 +110,8 @@ impl Gateway {
         let in_force = InForce { snapshot: Arc::clone(&snapshot), members: Arc::clone(&members) };
         let base = link_base(&settings, &base_url);
         let approvals = Approvals::new(store.clone(), ledger.clone(), in_force, &settings.approvals, base);
-        let state = Arc::new(SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock)));
+        let state = SharedState::new(store, ledger, approvals, snapshot, members, Trust::new(lock));
+        let state = Arc::new(state.exporting_to(telemetry));
         let oauth = OAuth::new(
             state.store.clone(),
             state.ledger.clone(),
@@ -138,121 +142,6 @@ impl Gateway {
         gateway.servers.refresh(None);
         tokio::spawn(follow_reviews(gateway.clone()));
         gateway
-    }
-
-    /// Builds the next snapshot from new operator files. Calls in progress keep theirs.
-    pub fn reload(&self, files: impl Into<Files>) {
-        self.reload_as(files.into(), None);
-    }
-
-    /// Like [`Self::reload`], with changes that a user has confirmed.
-    pub fn reload_confirmed(&self, files: Files, user: &str) {
-        self.reload_as(files, Some(user.to_owned()));
-    }
-
-    fn reload_as(&self, files: Files, confirmed_by: Option<String>) {
-        let before = self.state.snapshot.load_full();
-        let (old, settings) = (&before.settings, Arc::clone(&files.settings));
-        let changes = diff(old, &settings);
-        for name in &changes.removed {
-            self.servers.stop(name);
-        }
-        let summary = summary(&before, &files, &changes);
-        let changed = summary.to_string();
-        // A changed server is replaced in one step, so that nobody finds it missing.
-        for server in &settings.servers {
-            if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
-                self.servers.start(server.clone(), self.state.trust.choices.origin_of(server));
-            }
-        }
-        *self.reload_error_slot() = None;
-        let two_key = settings.intent.two_key;
-        self.state.usages.resize(settings.limits.memory_bytes);
-        self.state.meter.turn(settings.metrics.enabled);
-        self.state.ledger.measure(settings.metrics.enabled);
-        self.state.approvals.set(&settings.approvals, link_base(&settings, &self.base_url));
-        self.oauth.set_base_url(link_base(&settings, &self.base_url));
-        self.servers.refresh(Some(files));
-        if old.trust != settings.trust {
-            self.servers.judge_all();
-        }
-        if self.state.provider_tokens.set(settings.agents.oauth.as_ref()) {
-            // Their scopes may have changed. Clients connect again, and then get those of the new settings.
-            self.state.sessions.close_of_provider();
-            self.state.listeners.end_of_provider();
-        }
-        if old.direct_mode && !settings.direct_mode {
-            self.state.sessions.close_direct();
-            self.state.listeners.end_direct();
-        }
-        // The others learn of it now, and not with the next announcement.
-        self.state.members.changed.notify_one();
-        // A listener that looks at once sees the new snapshot.
-        self.state.events.send(GatewayEvent::Reloaded(summary));
-        for name in changes.added.iter().chain(&changes.changed) {
-            if let Some(reason) = self.servers.find(name).and_then(|server| server.misconfigured()) {
-                self.state.events.send(GatewayEvent::Misconfigured { server: name.clone(), reason });
-            }
-        }
-        let listeners = &self.state.listeners;
-        if two_key != old.intent.two_key {
-            listeners.four_tools_changed();
-        }
-        for name in changes.added.iter().chain(&changes.removed).chain(&changes.changed) {
-            for kind in ListKind::ALL {
-                listeners.list_changed(name, kind);
-            }
-        }
-        let after = self.state.snapshot.load_full();
-        if before.settings.contracts != after.settings.contracts {
-            // Tools that need a contract first are not listed under their own names.
-            for name in after.offers.keys() {
-                listeners.list_changed(name, ListKind::Tools);
-            }
-        }
-        for (name, kind) in changed_lists(&before, &after) {
-            listeners.list_changed(&name, kind);
-        }
-        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after), confirmed_by };
-        let ledger = self.state.ledger.clone();
-        tokio::spawn(async move { record::note_settings(&ledger, Ok(reload)).await });
-    }
-
-    /// Records that new settings are invalid. The previous settings remain active, and [`Self::reload_error`] says why.
-    pub fn reload_failed(&self, message: String) {
-        let ledger = self.state.ledger.clone();
-        let reason = message.clone();
-        tokio::spawn(async move { record::note_settings(&ledger, Err(reason)).await });
-        self.state.events.send(GatewayEvent::Refused(message.clone()));
-        *self.reload_error_slot() = Some(message);
-    }
-
-    pub fn reload_error(&self) -> Option<String> {
-        self.reload_error_slot().clone()
-    }
-
-    /// Sets the changes that wait for a user. Records them if they are new.
-    pub fn hold(&self, changes: Option<HeldChanges>) {
-        let mut held = self.held_slot();
-        if held.as_deref() == changes.as_ref() {
-            return;
-        }
-        *held = changes.map(Arc::new);
-        if let Some(changes) = held.clone() {
-            let ledger = self.state.ledger.clone();
-            self.state.events.send(GatewayEvent::Held(changes.summary()));
-            tokio::spawn(async move { record::note(&ledger, changes.record()).await });
-        }
-    }
-
-    /// Returns the changes that wait for a user.
-    pub fn held(&self) -> Option<Arc<HeldChanges>> {
-        self.held_slot().clone()
-    }
-
-    /// Records that the files are weaker than in the last run.
-    pub async fn note_weaker_at_start(&self, weaker: &Weaker) {
-        record::note(&self.state.ledger, held::at_start(weaker)).await;
     }
 
     /// Returns the tools that servers list now, also those that contracts forbid.
@@ -419,14 +308,7 @@ impl Gateway {
             tracing::error!(%error, "could not write the end of the activity log");
         }
         self.state.store.close().await;
-    }
-
-    fn held_slot(&self) -> MutexGuard<'_, Option<Arc<HeldChanges>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reload_error_slot(&self) -> MutexGuard<'_, Option<String>> {
-        self.reload_error.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.telemetry.flush().await;
     }
 }
 
@@ -437,27 +319,6 @@ pub enum NotRestarted {
     Disabled,
     /// Its settings have a mistake, which is named here.
     Misconfigured(String),
-}
-
-/// Sums up what new files change.
-fn summary(before: &Snapshot, files: &Files, changes: &Changes) -> ReloadSummary {
-    let Changes { added, removed, changed, restart_needed } = changes.clone();
-    let find =
-        |settings: &Settings, name: &ServerName| settings.servers.iter().find(|server| server.name == *name).cloned();
-    let with_keys = |name: ServerName| {
-        let (old, new) = (find(&before.settings, &name), find(&files.settings, &name));
-        let keys = old.zip(new).map(|(old, new)| changed_server_keys(&old, &new)).unwrap_or_default();
-        if keys.is_empty() { name.to_string() } else { format!("{name} ({})", keys.join(", ")) }
-    };
-    ReloadSummary {
-        added,
-        removed,
-        changed: changed.into_iter().map(with_keys).collect(),
-        contracts: !Arc::ptr_eq(&before.contracts, &files.contracts),
-        policies: !Arc::ptr_eq(&before.policies, &files.policies),
-        other_settings: changed_keys(&before.settings, &files.settings),
-        restart_needed,
-    }
 }
 
 /// Returns the start of links for users: `approvals.public_url`, or else the gateway's own address.

@@ -18,6 +18,7 @@
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
 //! | `encoding` | gives tools their vectors for the search, in the background |
 //! | `export` | copies records to a file or an endpoint, for a SIEM |
+//! | `telemetry` | exports spans of calls and the program's log over OTLP |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
 //! | `upstream` | speaks MCP with servers and keeps them connected |
 //! | `oauth` | signs the gateway in to servers that ask for it, and keeps their tokens valid |
@@ -61,6 +62,7 @@ mod sensitive;
 mod snapshot;
 mod state;
 mod status;
+mod telemetry;
 mod tool_lists;
 mod trust;
 mod trusted;
@@ -84,7 +86,8 @@ pub use headers::header_value;
 pub use held::HeldChanges;
 pub use members::{Cluster, Drift, Introduction, Member, Part};
 pub use oauth::{
-    SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState, StartedFrom,
+    Callback, SignInAnswer, SignInError, SignInKind, SignInProgress, SignInSession, SignInStarted, SignInState,
+    StartedFrom,
 };
 pub use offload::aside;
 pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
@@ -92,6 +95,7 @@ pub use replay::{Period, replay, rules};
 pub use said_by::SaidBy;
 pub use snapshot::Files;
 pub use status::{ClientStatus, ServerStatus, StateName};
+pub use telemetry::{EXPORT_TARGET, OtlpError, OtlpSettings, Outbox, Telemetry};
 pub use tool_lists::ToolLists;
 pub use trust::{Rejection, Review, ReviewEntry, ReviewError, ReviewOf};
 pub use upstream::end_orphans;

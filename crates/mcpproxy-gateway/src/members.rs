@@ -14,7 +14,7 @@ use std::time::Instant;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::policy::Policies;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_store::{NewMember, Store, StoreError, StoredMember};
+use mcpproxy_store::{Announcement, Store, StoreError, StoredMember};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -43,14 +43,7 @@ pub struct Cluster {
 /// One gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The chain of its log.
-    pub id: String,
-    pub name: String,
-    pub address: String,
-    pub version: String,
-    pub settings: String,
-    pub contracts: String,
-    pub policies: String,
+    pub announced: Announcement,
     pub started_ms: i64,
     pub seen_ms: i64,
     /// True for the gateway that answers.
@@ -90,10 +83,10 @@ impl Part {
 
     fn of(self, member: &Member) -> &str {
         match self {
-            Self::Version => &member.version,
-            Self::Settings => &member.settings,
-            Self::Contracts => &member.contracts,
-            Self::Policies => &member.policies,
+            Self::Version => &member.announced.version,
+            Self::Settings => &member.announced.settings,
+            Self::Contracts => &member.announced.contracts,
+            Self::Policies => &member.announced.policies,
         }
     }
 }
@@ -101,7 +94,7 @@ impl Part {
 impl Member {
     /// Names the gateway for people. Several may run on one machine.
     pub fn label(&self) -> String {
-        format!("{} ({})", self.name, self.address)
+        format!("{} ({})", self.announced.name, self.announced.address)
     }
 }
 
@@ -205,12 +198,10 @@ impl Members {
         self.introduction.get().is_some() && self.store.is_shared()
     }
 
-    /// Announces this gateway, and returns what was announced.
+    /// Announces this gateway.
     pub(crate) async fn announce(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let Member { id, name, address, version, settings, contracts, policies, .. } = self.own(snapshot);
         let uptime_ms = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX / 4);
-        let member = NewMember { id, name, address, version, settings, contracts, policies, uptime_ms };
-        self.store.announce_member(&member).await
+        self.store.announce_member(&self.own(snapshot).announced, uptime_ms).await
     }
 
     pub(crate) async fn leave(&self) {
@@ -226,9 +217,9 @@ impl Members {
 
     /// Lists all gateways. This one is in the list with what is in force now.
     pub(crate) async fn cluster(&self, snapshot: &Snapshot) -> Result<Cluster, StoreError> {
-        let others = self.store.list_members().await?.into_iter().filter(|row| row.id != self.id).map(other);
+        let others = self.store.list_members().await?.into_iter().filter(|row| row.announced.id != self.id).map(other);
         let mut members: Vec<Member> = others.chain([self.own(snapshot)]).collect();
-        members.sort_by(|one, two| (&one.name, &one.address, &one.id).cmp(&(&two.name, &two.address, &two.id)));
+        members.sort_by(|one, two| place(one).cmp(&place(two)));
         Ok(Cluster::of(self.store.is_shared(), members))
     }
 
@@ -239,13 +230,14 @@ impl Members {
         }
         let [_, own, _] = self.digests(snapshot);
         let others = self.store.list_members().await?;
-        Ok(others.iter().any(|other| other.id != self.id && !other.is_lost && other.contracts != own))
+        let differs = |other: &Announcement| other.id != self.id && other.contracts != own;
+        Ok(others.iter().any(|other| !other.is_lost && differs(&other.announced)))
     }
 
     fn own(&self, snapshot: &Snapshot) -> Member {
         let [settings, contracts, policies] = self.digests(snapshot);
         let text = |read: fn(&Introduction) -> &String| self.introduction.get().map(read).cloned().unwrap_or_default();
-        Member {
+        let announced = Announcement {
             id: self.id.clone(),
             name: text(|own| &own.name),
             address: text(|own| &own.address),
@@ -253,11 +245,9 @@ impl Members {
             settings,
             contracts,
             policies,
-            started_ms: self.started_ms,
-            seen_ms: record::now_ms(),
-            is_own: true,
-            is_lost: false,
-        }
+        };
+        let (started_ms, seen_ms) = (self.started_ms, record::now_ms());
+        Member { announced, started_ms, seen_ms, is_own: true, is_lost: false }
     }
 
     /// Returns the digests of settings, contracts and policies. Computes them once for each reload.
@@ -287,9 +277,14 @@ impl KnownDigests {
 }
 
 fn other(row: StoredMember) -> Member {
-    let StoredMember { id, name, address, version, settings, contracts, policies, started_ms, seen_ms, is_lost } = row;
-    let is_own = false;
-    Member { id, name, address, version, settings, contracts, policies, started_ms, seen_ms, is_own, is_lost }
+    let StoredMember { announced, started_ms, seen_ms, is_lost } = row;
+    Member { announced, started_ms, seen_ms, is_own: false, is_lost }
+}
+
+/// The place of a gateway in lists.
+fn place(member: &Member) -> (&str, &str, &str) {
+    let Announcement { id, name, address, .. } = &member.announced;
+    (name, address, id)
 }
 
 #[cfg(test)]
@@ -297,7 +292,7 @@ mod tests {
     use super::*;
 
     fn member(number: u8, version: &str, contracts: &str, is_lost: bool) -> Member {
-        Member {
+        let announced = Announcement {
             id: number.to_string(),
             name: "host".to_owned(),
             address: format!("10.0.0.{number}:8080"),
@@ -305,11 +300,8 @@ mod tests {
             settings: "s".repeat(64),
             contracts: contracts.repeat(64),
             policies: "p".repeat(64),
-            started_ms: 0,
-            seen_ms: 0,
-            is_own: number == 1,
-            is_lost,
-        }
+        };
+        Member { announced, started_ms: 0, seen_ms: 0, is_own: number == 1, is_lost }
     }
 
     #[test]

@@ -1,13 +1,18 @@
-//! Times the stages of a call, for metrics.
+//! Times the stages of a call, for metrics and traces.
 //!
 //! A call reads the clock once at each stop of its path. Two of these readings were there before: the time of the
 //! server is part of every record. An observation is two relaxed additions (`mcpproxy_core::meter`), without a lock or an
-//! allocation. With `metrics.enabled: false`, no call reads the clock for this.
+//! allocation. With `metrics.enabled: false`, no call reads the clock for this, unless it is
+//! traced.
+
+mod trace;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mcpproxy_core::meter::{Histogram, HistogramReading};
+
+pub(crate) use trace::{CallTrace, ParentSpan};
 
 /// The parts of a call's path that are timed. `call.rs` describes the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +30,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Decide => "decide",
             Self::Approve => "approve",
@@ -64,10 +69,11 @@ impl CallMeter {
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
-    /// Starts to time a call.
-    pub(crate) fn start(&self) -> CallClock<'_> {
-        let began = self.is_on.load(Ordering::Relaxed).then(Instant::now);
-        CallClock { meter: self, began, last: began }
+    /// Starts to time a call. `trace` is there for a call whose spans are exported.
+    pub(crate) fn start(&self, trace: Option<Box<CallTrace>>) -> CallClock<'_> {
+        let meter = self.is_on.load(Ordering::Relaxed).then_some(self);
+        let began = trace.as_ref().map(|trace| trace.began).or_else(|| meter.map(|_| Instant::now()));
+        CallClock { meter, trace, began, last: began }
     }
 
     /// Returns the time of each stage, by its name.
@@ -96,8 +102,11 @@ impl CallMeter {
 
 /// The clock of one call. It measures from stop to stop.
 pub(crate) struct CallClock<'m> {
-    meter: &'m CallMeter,
     /// `None` if metrics are off.
+    meter: Option<&'m CallMeter>,
+    /// `None` for a call that is not traced.
+    trace: Option<Box<CallTrace>>,
+    /// `None` if nobody wants the time.
     began: Option<Instant>,
     /// The end of the last stage.
     last: Option<Instant>,
@@ -107,32 +116,45 @@ impl CallClock<'_> {
     /// Ends a stage.
     pub(crate) fn lap(&mut self, stage: Stage) {
         if let Some(last) = self.last {
-            let now = Instant::now();
-            self.meter.of(stage).observe(now - last);
-            self.last = Some(now);
+            self.note(stage, last, Instant::now());
         }
     }
 
-    /// Returns the time at which the current stage began, also if metrics are off.
+    /// Returns the time at which the current stage began, also if nobody wants it.
     pub(crate) fn stage_began(&self) -> Instant {
         self.last.unwrap_or_else(Instant::now)
     }
 
-    /// Ends a stage that began at `began`, and returns its duration, also if metrics are off.
+    /// Ends a stage that began at `began`, and returns its duration, also if nobody else wants it.
     pub(crate) fn lap_since(&mut self, began: Instant, stage: Stage) -> Duration {
         let now = Instant::now();
         if self.last.is_some() {
-            self.meter.of(stage).observe(now - began);
-            self.last = Some(now);
+            self.note(stage, began, now);
         }
         now - began
     }
 
-    /// Ends the call. Its last stage must have ended.
-    pub(crate) fn finish(&mut self) {
-        if let Some(began) = self.began.take() {
-            self.meter.total.observe(began.elapsed());
+    /// The trace of this call, if it has one.
+    pub(crate) fn trace(&mut self) -> Option<&mut CallTrace> {
+        self.trace.as_deref_mut()
+    }
+
+    /// Ends the call. Its last stage must have ended. Returns its trace.
+    pub(crate) fn finish(&mut self) -> Option<Box<CallTrace>> {
+        if let (Some(began), Some(meter)) = (self.began.take(), self.meter) {
+            meter.total.observe(began.elapsed());
         }
+        self.trace.take()
+    }
+
+    fn note(&mut self, stage: Stage, began: Instant, ended: Instant) {
+        if let Some(meter) = self.meter {
+            meter.of(stage).observe(ended - began);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.stages.push((stage, began, ended));
+        }
+        self.last = Some(ended);
     }
 }
 
@@ -143,7 +165,7 @@ mod tests {
     #[test]
     fn stages_are_timed_from_stop_to_stop() {
         let meter = CallMeter::new(true);
-        let mut clock = meter.start();
+        let mut clock = meter.start(None);
         clock.lap(Stage::Decide);
         clock.lap(Stage::Open);
         let began = clock.stage_began();
@@ -160,11 +182,24 @@ mod tests {
     #[test]
     fn nothing_is_counted_when_off() {
         let meter = CallMeter::new(false);
-        let mut clock = meter.start();
+        let mut clock = meter.start(None);
         clock.lap(Stage::Decide);
         let began = clock.stage_began();
         clock.lap_since(began, Stage::Forward);
         clock.finish();
         assert!(meter.stages().iter().all(|(_, reading)| reading.count == 0) && meter.total().count == 0);
+    }
+
+    #[test]
+    fn a_traced_call_is_timed_without_metrics() {
+        let meter = CallMeter::new(false);
+        let mut clock = meter.start(Some(Box::new(CallTrace::new(None))));
+        clock.lap(Stage::Decide);
+        clock.lap(Stage::Open);
+        let trace = clock.finish().unwrap();
+        let stages: Vec<Stage> = trace.stages.iter().map(|(stage, ..)| *stage).collect();
+        assert_eq!(stages, [Stage::Decide, Stage::Open]);
+        assert!(trace.stages.iter().all(|(_, began, ended)| trace.began <= *began && began <= ended));
+        assert_eq!(meter.total().count, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Signs the gateway in to servers that ask for OAuth, and keeps their access tokens valid.
 //!
 //! ```text
-//!  user ─▶ flow.rs, device.rs ─▶ provider          begin and finish a sign-in
+//!  user ─▶ flow.rs, device.rs ─▶ provider          begin and finish a sign-in (callback.rs: the way back)
 //!               │ credentials
 //!               ▼
 //!           saved.rs ─▶ store, sealed              one row per server
@@ -16,6 +16,7 @@
 //!
 //! - **A token goes to one server.** It belongs to the server's identity, which is its name and address. Another address
 //!   under the same name has no sign-in. An agent's own token is never used.
+//! - **A code goes to the provider that issued it.** Each provider has its own redirect URI (`callback.rs`).
 //! - **A user signs in.** [`OAuth::begin`] takes a `PresenceProof`. A larger scope that a server asks for later is shown
 //!   to a user, and never requested by itself.
 //! - **A refresh token is used once.** Renewing runs in a task of its own, which no cancelled call can interrupt. In this
@@ -23,6 +24,7 @@
 //! - **No text contains a token.** Reasons are made of our own words, because a provider could repeat a secret in its
 //!   error message.
 
+mod callback;
 mod complete;
 mod device;
 mod flow;
@@ -38,6 +40,7 @@ use std::fmt;
 
 use mcpproxy_core::ServerName;
 
+pub use callback::Callback;
 pub use complete::SignInAnswer;
 pub use flow::{SignInKind, SignInProgress, SignInStarted, SignInState};
 pub(crate) use shared::OAuth;
@@ -65,6 +68,14 @@ impl SignInNeed {
         match self {
             Self::Unrenewed(_) => true,
             Self::Missing | Self::Rejected(_) | Self::OtherKey | Self::MoreScopes(_) => false,
+        }
+    }
+
+    /// Returns true if no call can succeed on this connection. In the other cases, other or later calls may.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Missing | Self::Rejected(_) | Self::OtherKey => true,
+            Self::MoreScopes(_) | Self::Unrenewed(_) => false,
         }
     }
 }

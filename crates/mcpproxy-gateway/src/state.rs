@@ -24,6 +24,7 @@ use crate::kept_answers::KeptAnswers;
 use crate::members::Members;
 use crate::meter::CallMeter;
 use crate::snapshot::Snapshot;
+use crate::telemetry::Telemetry;
 use crate::trusted::Trust;
 
 /// Longest wait of a call for a server that is being reached for the first time.
@@ -48,6 +49,8 @@ pub(crate) struct SharedState {
     pub(crate) limits: Limits,
     /// Times calls, for metrics.
     pub(crate) meter: CallMeter,
+    /// Exports traces.
+    pub(crate) telemetry: Telemetry,
     pub(crate) approvals: Approvals,
     pub(crate) request_states: RequestStates,
     /// Counts the answers that are kept for repeated calls.
@@ -112,12 +115,18 @@ impl SharedState {
             tools_changed: Notify::new(),
             news: ServerNews::default(),
             trust,
+            telemetry: Telemetry::default(),
             snapshot,
             members,
             approvals,
             store,
             ledger,
         }
+    }
+
+    /// Exports the traces of calls.
+    pub(crate) fn exporting_to(self, telemetry: Telemetry) -> Self {
+        Self { telemetry, ..self }
     }
 
     /// Returns the snapshot for a call to a server. During the first connection attempt the server's tools are not

@@ -10,6 +10,9 @@
 //! | a private address | public and private addresses |
 //! | loopback | every address below |
 //!
+//! A host name with several addresses counts as far away as its farthest one when it names others, and as near as its
+//! nearest one when it is named. An IPv6 address that a network translates counts as the IPv4 address inside it.
+//!
 //! Link-local addresses (`169.254.0.0/16`, which has the metadata services of clouds), multicast and unspecified
 //! addresses are never allowed.
 
@@ -50,15 +53,31 @@ impl Reach {
         }
     }
 
-    /// Resolves a URL and returns the nearest network among its addresses.
-    pub async fn of_url(url: &Url) -> Result<Self, AddressError> {
-        let addresses = resolve(url).await?;
-        let mut nearest = Self::Public;
-        for address in addresses {
-            nearest = nearest.max(Self::of(address.ip()).ok_or(AddressError::Forbidden(address.ip()))?);
-        }
-        Ok(nearest)
+    /// Resolves a URL and returns the nearest network among its addresses. This is what a request to it may touch.
+    pub async fn nearest_of(url: &Url) -> Result<Self, AddressError> {
+        nearest(resolve(url).await?.into_iter().map(|address| address.ip()))
     }
+
+    /// Resolves a URL and returns the farthest network among its addresses. This is what it may claim for itself: the
+    /// owner of a public host name can add any address to it, such as `127.0.0.1`.
+    pub async fn farthest_of(url: &Url) -> Result<Self, AddressError> {
+        farthest(resolve(url).await?.into_iter().map(|address| address.ip()))
+    }
+}
+
+pub(crate) fn nearest(addresses: impl Iterator<Item = IpAddr>) -> Result<Reach, AddressError> {
+    all(addresses)?.into_iter().max().ok_or(AddressError::Unresolved)
+}
+
+pub(crate) fn farthest(addresses: impl Iterator<Item = IpAddr>) -> Result<Reach, AddressError> {
+    all(addresses)?.into_iter().min().ok_or(AddressError::Unresolved)
+}
+
+fn all(mut addresses: impl Iterator<Item = IpAddr>) -> Result<Vec<Reach>, AddressError> {
+    addresses.try_fold(Vec::new(), |mut all, address| {
+        all.push(Reach::of(address).ok_or(AddressError::Forbidden(address))?);
+        Ok(all)
+    })
 }
 
 fn of_v4(address: Ipv4Addr) -> Option<Reach> {
@@ -78,13 +97,35 @@ fn of_v4(address: Ipv4Addr) -> Option<Reach> {
 fn of_v6(address: Ipv6Addr) -> Option<Reach> {
     if address.is_loopback() {
         Some(Reach::Loopback)
-    } else if address.is_unicast_link_local() || address.is_multicast() || address.is_unspecified() {
+    } else if let Some(inner) = translated(address) {
+        of_v4(inner)
+    } else if is_local_translation(address)
+        || address.is_unicast_link_local()
+        || address.is_multicast()
+        || address.is_unspecified()
+    {
         None
     } else if address.is_unique_local() {
         Some(Reach::Private)
     } else {
         Some(Reach::Public)
     }
+}
+
+/// Returns the IPv4 address to which a network translates an address of NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
+fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            Some(Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns true for the prefix that each network may use for its own NAT64 (RFC 8215). The place of the IPv4 address in it
+/// is not known here.
+fn is_local_translation(address: Ipv6Addr) -> bool {
+    matches!(address.segments(), [0x64, 0xff9b, 1, ..])
 }
 
 /// Reads a URL of a provider: `https`, or `http` with a host that is written as loopback.

@@ -77,6 +77,18 @@ pub enum StoreError {
     #[error("not a valid checkpoint of this chain")]
     Checkpoint { source: NoteError },
 
+    #[error("the database `{location}` is in use; stop every gateway and command that uses it, and try again")]
+    InUse { location: Location },
+
+    #[error("the database `{location}` already contains data")]
+    NotEmpty { location: Location },
+
+    #[error("a copy into the database `{location}` has not finished")]
+    HalfCopied { location: Location },
+
+    #[error("the copy of the table `{table}` differs from the original; nothing was switched over")]
+    CopyDiffers { table: String },
+
     #[error("the database is open for reading only")]
     ReadOnly,
 

@@ -9,6 +9,7 @@
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
 //!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages, tool_vectors ──▶ store
+//!  transfer ──▶ log, store
 //! ```
 //!
 //! `record` is plain data. `approvals`, `accounts`, `pins` and `log` add methods to [`Store`] and hold the SQL of their
@@ -34,6 +35,7 @@ mod sql;
 mod store;
 mod text;
 mod tool_vectors;
+mod transfer;
 
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
@@ -66,10 +68,11 @@ pub use log::list::{Cursor, Page};
 pub use log::meter::{CallLabels, LogReadings, ServerReadings};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
+pub use log::restore::{RecordedRestore, Restore};
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};
-pub use members::{NewMember, StoredMember};
+pub use members::{Announcement, StoredMember};
 pub use pins::{
     AcceptedPin, AdmittedPin, Choice, Decided, HeldPin, Listing, PastPin, PastState, PinDecision, RejectedPin,
     WaitingPin,
@@ -82,3 +85,6 @@ pub use replica_messages::ReplicaListener;
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};
+pub use transfer::copy::{Copied, CopyStep};
+pub use transfer::load::{Existing, Loader};
+pub use transfer::snapshot::{Batch, ChainHead, Snapshot};

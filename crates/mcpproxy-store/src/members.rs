@@ -19,9 +19,9 @@ const LISTED_MAX: usize = 4096;
 const READING: &str = "list the gateways of the database";
 const CHANGING: &str = "announce a gateway";
 
-/// A gateway as it announces itself.
+/// The words with which a gateway announces itself to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewMember {
+pub struct Announcement {
     /// The chain of its log, which identifies its data folder.
     pub id: String,
     /// The name of its machine.
@@ -32,19 +32,12 @@ pub struct NewMember {
     pub settings: String,
     pub contracts: String,
     pub policies: String,
-    pub uptime_ms: i64,
 }
 
 /// A gateway as it announced itself last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMember {
-    pub id: String,
-    pub name: String,
-    pub address: String,
-    pub version: String,
-    pub settings: String,
-    pub contracts: String,
-    pub policies: String,
+    pub announced: Announcement,
     pub started_ms: i64,
     pub seen_ms: i64,
     /// True if it was silent for too long.
@@ -60,8 +53,8 @@ impl Store {
         }
     }
 
-    /// Announces a gateway, or renews its row.
-    pub async fn announce_member(&self, member: &NewMember) -> Result<(), StoreError> {
+    /// Announces a gateway that has run for `uptime_ms`, or renews its row.
+    pub async fn announce_member(&self, member: &Announcement, uptime_ms: i64) -> Result<(), StoreError> {
         if !self.is_shared() {
             return Ok(());
         }
@@ -73,9 +66,9 @@ impl Store {
              contracts = excluded.contracts, policies = excluded.policies, started_ms = excluded.started_ms, \
              seen_ms = excluded.seen_ms RETURNING id"
         );
-        let NewMember { id, name, address, version, settings, contracts, policies, uptime_ms } = member;
+        let Announcement { id, name, address, version, settings, contracts, policies } = member;
         let texts = [id, name, address, version, settings, contracts, policies].map(|text| Value::text(text));
-        let values = texts.into_iter().chain([Value::int(*uptime_ms)]).collect();
+        let values = texts.into_iter().chain([Value::int(uptime_ms)]).collect();
         // A pooled connection of PostgreSQL can write too. A new connection every few seconds would cost more than this row.
         self.database().fetch(Statement::new(sql, values), CHANGING).await.map(drop)
     }
@@ -116,7 +109,7 @@ impl Store {
 
 fn member(row: &Row) -> Result<StoredMember, StoreError> {
     let columns = Columns::of(row, "a malformed row of a gateway");
-    Ok(StoredMember {
+    let announced = Announcement {
         id: columns.word(0)?,
         name: columns.word(1)?,
         address: columns.word(2)?,
@@ -124,8 +117,7 @@ fn member(row: &Row) -> Result<StoredMember, StoreError> {
         settings: columns.word(4)?,
         contracts: columns.word(5)?,
         policies: columns.word(6)?,
-        started_ms: columns.number(7)?,
-        seen_ms: columns.number(8)?,
-        is_lost: columns.number(9)? > LOST_MS,
-    })
+    };
+    let (started_ms, seen_ms) = (columns.number(7)?, columns.number(8)?);
+    Ok(StoredMember { announced, started_ms, seen_ms, is_lost: columns.number(9)? > LOST_MS })
 }

@@ -9,6 +9,8 @@ mod migrate;
 pub(crate) mod open_files;
 pub(crate) mod session;
 mod size;
+pub(crate) mod tables;
+pub(crate) mod whole;
 
 pub use size::DatabaseSize;
 

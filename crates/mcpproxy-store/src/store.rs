@@ -25,6 +25,11 @@ impl Store {
         Ok(Self { database: Arc::new(Database::open_read_only(location).await?) })
     }
 
+    /// Opens a database into which a copy has not finished, for the process that copies.
+    pub(crate) fn open_half_copied(location: &Location) -> Result<Self, StoreError> {
+        Ok(Self { database: Arc::new(Database::open_half_copied(location)?) })
+    }
+
     /// Returns what SQLite's `integrity_check` finds wrong with the database file. Reads all of it. PostgreSQL checks its
     /// files itself, so the list is empty.
     pub async fn file_damage(&self) -> Result<Vec<String>, StoreError> {

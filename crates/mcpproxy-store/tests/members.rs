@@ -5,12 +5,12 @@
 mod common;
 
 use common::Place;
-use mcpproxy_store::{NewMember, Store};
+use mcpproxy_store::{Announcement, Store};
 
 on_both!(gateways_come_change_get_lost_and_leave);
 
-fn member(id: &str, contracts: &str) -> NewMember {
-    NewMember {
+fn member(id: &str, contracts: &str) -> Announcement {
+    Announcement {
         id: id.to_owned(),
         name: "host".to_owned(),
         address: format!("10.0.0.1:{id}"),
@@ -18,13 +18,12 @@ fn member(id: &str, contracts: &str) -> NewMember {
         settings: "s".to_owned(),
         contracts: contracts.to_owned(),
         policies: "p".to_owned(),
-        uptime_ms: 5000,
     }
 }
 
 async fn listed(store: &Store) -> Vec<(String, String, bool)> {
     let all = store.list_members().await.unwrap();
-    all.into_iter().map(|one| (one.id, one.contracts, one.is_lost)).collect()
+    all.into_iter().map(|one| (one.announced.id, one.announced.contracts, one.is_lost)).collect()
 }
 
 fn row(id: &str, contracts: &str, is_lost: bool) -> (String, String, bool) {
@@ -33,24 +32,24 @@ fn row(id: &str, contracts: &str, is_lost: bool) -> (String, String, bool) {
 
 async fn gateways_come_change_get_lost_and_leave(place: &Place) {
     let store = place.store().await;
-    store.announce_member(&member("1", "a")).await.unwrap();
-    store.announce_member(&member("2", "a")).await.unwrap();
+    store.announce_member(&member("1", "a"), 5000).await.unwrap();
+    store.announce_member(&member("2", "a"), 5000).await.unwrap();
     if !store.is_shared() {
         assert!(listed(&store).await.is_empty(), "a SQLite database belongs to one gateway");
         assert_eq!(place.sql("SELECT count(*) FROM gateways").await, [0], "nothing is written");
         return;
     }
     assert_eq!(listed(&store).await, [row("1", "a", false), row("2", "a", false)]);
-    store.announce_member(&member("2", "b")).await.unwrap();
+    store.announce_member(&member("2", "b"), 5000).await.unwrap();
     assert_eq!(listed(&store).await, [row("1", "a", false), row("2", "b", false)]);
     let first = store.list_members().await.unwrap().remove(0);
-    assert_eq!((first.name.as_str(), first.address.as_str(), first.version.as_str()), ("host", "10.0.0.1:1", "1.2.3"));
+    assert_eq!(first.announced, member("1", "a"));
     let uptime_ms = first.seen_ms - first.started_ms;
     assert_eq!(uptime_ms, 5000);
 
     place.sql("UPDATE gateways SET seen_ms = seen_ms - 11000 WHERE id = '1'").await;
     assert_eq!(listed(&store).await, [row("1", "a", true), row("2", "b", false)]);
-    store.announce_member(&member("1", "a")).await.unwrap();
+    store.announce_member(&member("1", "a"), 5000).await.unwrap();
     assert_eq!(listed(&store).await[0], row("1", "a", false), "it came back");
 
     store.remove_member("1").await.unwrap();

@@ -24,9 +24,24 @@ on_both!(
     a_rule_replaces_the_accepted_version,
     a_definition_may_be_listed_twice,
     servers_do_not_mix,
+    a_noted_server_is_known_and_has_listed_nothing,
     pins_of_another_formula_are_computed_again,
     ten_thousand_definitions_are_stored,
 );
+
+async fn a_noted_server_is_known_and_has_listed_nothing(place: &Place) {
+    let store = place.store().await;
+    store.note_server(ID, "fx", T).await.unwrap();
+    let known = store.known_pins(ID).await.unwrap();
+    assert!(known.is_known && known.is_noted && known.definitions.is_empty());
+    let send = version("send", 1);
+    list(&store, T + 1, &[Hold(send.clone(), Held::FirstSight)]).await;
+    // A server that has listed something is not noted again.
+    store.note_server(ID, "fx", T + 2).await.unwrap();
+    let known = store.known_pins(ID).await.unwrap();
+    assert!(known.is_known && !known.is_noted);
+    assert_eq!(known.definitions[&send.key].waiting_since_ms, Some(T + 1));
+}
 
 async fn a_server_is_unknown_until_its_first_list(place: &Place) {
     let store = place.store().await;
@@ -38,7 +53,10 @@ async fn a_server_is_unknown_until_its_first_list(place: &Place) {
     assert!(known.is_known);
     let expected = Accepted { pin: read.pin(), json: read.json.clone() };
     assert_eq!(known.definitions[&read.key], Pinned { accepted: Some(expected), ..Pinned::default() });
-    assert_eq!(known.definitions[&send.key], Pinned { waiting: Some(send.pin()), ..Pinned::default() });
+    assert_eq!(
+        known.definitions[&send.key],
+        Pinned { waiting: Some(send.pin()), waiting_since_ms: Some(T), ..Pinned::default() }
+    );
     assert_eq!(known.definitions.len(), 2);
     let expected = AcceptedPin {
         key: read.key.clone(),

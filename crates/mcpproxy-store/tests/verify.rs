@@ -32,6 +32,7 @@ async fn an_unchanged_log_is_intact(place: &Place) {
         erased: 0,
         last_signed: Some(10),
         is_trusted: false,
+        restores: Vec::new(),
         damage: None,
     };
     assert_eq!(found, std::slice::from_ref(&expected));

@@ -22,15 +22,45 @@
     if (state) state.classList.toggle("soon", left < 60000);
   });
 
+  // Ages grow as the server words them. They count from the time of the page, too.
+  const skew = document.body.dataset.now ? Number(document.body.dataset.now) - Date.now() : 0;
+  const AGE = /^(just now|\d+ (second|minute|hour|day)s? ago)$/;
+  const age = (ms) => {
+    const s = Math.floor(ms / 1000);
+    const some = (count, unit) => count + " " + unit + (count === 1 ? "" : "s") + " ago";
+    if (s < 2) return "just now";
+    if (s < 90) return some(s, "second");
+    if (s < 3570) return some(Math.floor((s + 30) / 60), "minute");
+    if (s < 129600) return some(Math.floor((s + 1800) / 3600), "hour");
+    return some(Math.floor((s + 43200) / 86400), "day");
+  };
+  const grow = () => all("time[datetime]:not([data-clock]):not([data-left])").forEach((time) => {
+    const at = Date.parse(time.dateTime);
+    if (isNaN(at) || !AGE.test(time.textContent)) return;
+    const words = age(Date.now() + skew - at);
+    if (time.textContent !== words) time.textContent = words;
+  });
+
   // Times in the zone of the viewer. The exact time is in the title.
   const zone = (root) => all("time[datetime]", root).forEach((time) => {
     const at = new Date(time.dateTime);
     if (isNaN(at)) return;
     time.title = at.toLocaleString([], { dateStyle: "full", timeStyle: "long" });
     if (!time.hasAttribute("data-clock")) return;
-    const today = at.toDateString() === new Date().toDateString();
+    const now = new Date(Date.now() + skew);
     const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-    time.textContent = at.toLocaleString([], today ? clock : { day: "numeric", month: "short", ...clock });
+    const day = at.toDateString() === now.toDateString() ? {} : { day: "numeric", month: "short" };
+    const year = at.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
+    time.textContent = at.toLocaleString([], { ...year, ...day, ...clock });
+  });
+  // The zone is said once, below the page.
+  const where = () => all("[data-zone]").forEach((note) => {
+    const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (!name || name === "UTC") return;
+    const minutes = -new Date().getTimezoneOffset();
+    const two = (number) => String(number).padStart(2, "0");
+    const offset = two(Math.floor(Math.abs(minutes) / 60)) + ":" + two(Math.abs(minutes) % 60);
+    note.textContent = `Times are in your time zone, ${name.replace(/_/g, " ")} (UTC${minutes < 0 ? "−" : "+"}${offset}).`;
   });
 
   // A yes that was meant for something else: buttons that appear under a finger wait a second.
@@ -43,6 +73,7 @@
     all("[data-passkey]", root).forEach((button) => { button.hidden = !can; });
     all("[data-needs-script]", root).forEach((button) => { button.disabled = !can; });
     all("[data-no-script]", root).forEach((hint) => { hint.hidden = can; });
+    all("[data-script]", root).forEach((hint) => { hint.hidden = false; });
     // Enter is a no, and Space goes down the page as it does on any other: who reads on has not decided.
     const [told, first] = [root.querySelector("[autofocus]"), root.querySelector("[data-first]")];
     if (told) {
@@ -135,6 +166,7 @@
   ["pointerdown", "keydown", "focus"].forEach((name) => addEventListener(name, touch, { passive: true }));
   setInterval(() => {
     tick();
+    grow();
     if (source && Date.now() - touched > IDLE) { source.close(); source = null; }
   }, 1000);
 
@@ -217,5 +249,6 @@
   });
 
   arm(document);
+  where();
   listen();
 })();

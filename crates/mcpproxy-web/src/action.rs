@@ -4,7 +4,7 @@
 //! record, so a record never says that something was done which then failed.
 
 use mcpproxy_core::ServerName;
-use mcpproxy_store::{Kind, NewRecord, OpenRecord, Outcome, Status, StoreError, WaitFor};
+use mcpproxy_store::{Kind, NewRecord, OpenRecord, Outcome, RecordId, Status, StoreError, WaitFor};
 use serde_json::{Value, json};
 
 use crate::auth::identity::{AppState, SignedInUser};
@@ -40,8 +40,8 @@ impl<'a> Action<'a> {
     }
 
     /// Records an action that has been done already, as a part of another one.
-    pub(crate) async fn record(&self, app: &AppState, signed: &SignedInUser) -> Result<(), StoreError> {
-        app.web.ledger.append(self.new_record(app, signed, Status::Success), WaitFor::Disk).await.map(drop)
+    pub(crate) async fn record(&self, app: &AppState, signed: &SignedInUser) -> Result<RecordId, StoreError> {
+        app.web.ledger.append(self.new_record(app, signed, Status::Success), WaitFor::Disk).await
     }
 
     fn new_record(&self, app: &AppState, signed: &SignedInUser, status: Status) -> NewRecord {

@@ -11,6 +11,7 @@
 //! - `metrics`: the numbers for monitoring systems, as text.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
+//! - `tls`: the gateway's own certificate.
 //!
 //! `rest` and `ui` use `auth`, `parameters`, `wire` and `problem`, never each other.
 
@@ -28,6 +29,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tls;
 mod tokens;
 mod ui;
 mod verb;
@@ -48,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 pub use auth::{AdminKey, Guard, Guarded};
 pub use problem::{REST_ERRORS, RestError};
 pub use server::{ConnectionLimits, HttpServer, Listeners};
+pub use tls::{Certificates, CertifiedPair, PairError, Validity};
 
 /// The JSON and CSV of records, shared with the command line.
 pub mod records {
@@ -90,12 +93,32 @@ pub struct Facts {
     pub address: String,
     /// The address of the pages: `http://localhost:8080`, or `public_url` of the settings.
     pub base_url: String,
+    /// The gateway's own certificate. `None` if it speaks plain HTTP.
+    pub tls: Option<Certificates>,
     pub started: Instant,
     /// The address of its own that `/metrics` has.
     pub metrics_address: Option<SocketAddr>,
     pub settings_path: PathBuf,
+    /// The option that commands need to find the data folder, such as ` --home '/my data'`. Empty for the default folder.
+    /// Only pages for signed-in users show it.
+    pub home_option: String,
     /// The time in milliseconds since 1970.
     pub now_ms: fn() -> i64,
+}
+
+impl Facts {
+    /// Returns the address that this process listens on with its scheme, such as `http://127.0.0.1:8080`.
+    pub fn origin(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Returns the certificate for the own address of `/metrics`, if it has one. A token must not cross the network in the
+    /// clear. Programs on this machine need no certificate.
+    pub fn metrics_tls(&self) -> Option<Certificates> {
+        let is_remote = self.metrics_address.is_some_and(|address| !address.ip().to_canonical().is_loopback());
+        self.tls.clone().filter(|_| is_remote)
+    }
 }
 
 /// All routes of the process, behind the guard.

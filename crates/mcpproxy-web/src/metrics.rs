@@ -93,6 +93,13 @@ fn about(web: &Web, out: &mut Exposition) {
     let uptime_s = i64::try_from(web.facts.started.elapsed().as_secs()).unwrap_or(0);
     out.gauge("process_start_time_seconds", "The start of the process, in seconds since 1970.");
     out.sample(&[], now_s - uptime_s);
+    out.gauge(
+        "mcpproxy_certificate_expires_seconds",
+        "The end of the gateway's own certificate, in seconds since 1970.",
+    );
+    if let Some(tls) = &web.facts.tls {
+        out.sample(&[], tls.current().expires_ms() / 1000);
+    }
     out.gauge("mcpproxy_settings_error", "1 if the files of the operator have a mistake and were not reloaded.");
     out.sample(&[], u8::from(web.gateway.reload_error().is_some()));
     out.gauge("mcpproxy_settings_held", "1 if a reload that weakens a rule waits for a user.");

@@ -97,8 +97,8 @@ problems! {
         "this endpoint is for signed-in users, not for the admin key"
         hint "remove the `X-API-Key` header and sign in with POST /api/v1/login";
     KEY_CANNOT_APPROVE = FORBIDDEN "permission_denied"
-        "the admin key can deny calls, but it cannot approve them"
-        hint "sign in as a user: open the approval page, or run `mcpproxy approvals approve ID`";
+        "the admin key alone cannot approve calls or accept the tools of a server"
+        hint "sign in as a user: open the page in a browser, or run `mcpproxy approvals approve ID` or `mcpproxy servers review NAME`";
     KEY_CANNOT_ANNOUNCE = FORBIDDEN "permission_denied"
         "the admin key alone cannot accept the tools of a server"
         hint "sign in as a user, or add the server and review it with `mcpproxy servers review NAME`";
@@ -110,7 +110,7 @@ problems! {
         hint "send `csrf` from the answer to POST /api/v1/login as the `X-CSRF-Token` header";
     HOST_NOT_ALLOWED = FORBIDDEN "host_not_allowed"
         "host not allowed"
-        hint "use http://localhost:PORT, or add the name to `allowed_hosts` in the settings";
+        hint "use http://localhost:PORT, or https:// if the settings have `tls`, or add the name to `allowed_hosts` in the settings";
     ORIGIN_NOT_ALLOWED = FORBIDDEN "origin_not_allowed"
         "origin not allowed"
         hint "if this page may call the gateway, add its origin to `allowed_origins` in the settings";

@@ -3,11 +3,17 @@
 //! Anyone who reaches the port may connect, so nothing here waits without a limit: the head of a request has a timeout,
 //! its body a deadline (`body.rs`), the reading of its answer another one (`write_deadline.rs`), and the number of
 //! connections a bound (`connections.rs`).
+//!
+//! With a certificate, every connection begins with a TLS handshake (`handshake.rs`), in which the client chooses HTTP/1.1
+//! or HTTP/2 (`http2.rs`). Without one, it is HTTP/1.1. The routes see no difference.
 
 mod accept_log;
+mod activity;
 mod body;
 mod connections;
 mod framing;
+mod handshake;
+mod http2;
 mod service;
 mod watched_stream;
 mod write_deadline;
@@ -22,20 +28,25 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub use self::connections::ConnectionLimits;
 
 use self::accept_log::AcceptLog;
+use self::activity::{Activity, Patience};
 use self::connections::{Connections, Slot};
+use self::handshake::HANDSHAKE_TIMEOUT;
 use self::service::ConnectionService;
 use self::watched_stream::WatchedStream;
 use self::write_deadline::{DeadlineStream, WRITE_TIMEOUT};
 use crate::App;
 use crate::peer::Peer;
+use crate::tls::Certificates;
 
 /// Timeout for the head of the first request on a connection.
 const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,11 +61,22 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct HttpServer {
     listeners: Listeners,
     app: App,
+    /// `None` for plain HTTP.
+    tls: Option<Certificates>,
     connections: GracefulShutdown,
+    /// Cancelled when no further request is taken.
+    draining: CancellationToken,
     /// Cancelled to close all connections at once.
     cut: CancellationToken,
     table: Arc<Connections>,
-    write_timeout: Duration,
+    timeouts: Timeouts,
+}
+
+/// Shorter in tests.
+#[derive(Clone, Copy)]
+struct Timeouts {
+    handshake: Duration,
+    write: Duration,
 }
 
 /// The listening sockets. `localhost` stands for two addresses, and a program on the other one could impersonate the
@@ -80,15 +102,32 @@ impl Listeners {
 }
 
 impl HttpServer {
-    pub fn new(listeners: Listeners, app: App, limits: ConnectionLimits) -> Self {
-        let (connections, cut) = (GracefulShutdown::new(), CancellationToken::new());
-        Self { listeners, app, connections, cut, table: Connections::new(limits), write_timeout: WRITE_TIMEOUT }
+    /// Serves HTTPS if there is a certificate, and plain HTTP without one.
+    pub fn new(listeners: Listeners, app: App, limits: ConnectionLimits, tls: Option<Certificates>) -> Self {
+        Self {
+            listeners,
+            app,
+            tls,
+            connections: GracefulShutdown::new(),
+            draining: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            table: Connections::new(limits),
+            timeouts: Timeouts { handshake: HANDSHAKE_TIMEOUT, write: WRITE_TIMEOUT },
+        }
     }
 
     /// Closes connections as soon as their peer does not read.
     #[cfg(test)]
-    pub(crate) fn impatient(self) -> Self {
-        Self { write_timeout: Duration::ZERO, ..self }
+    pub(crate) fn impatient(mut self) -> Self {
+        self.timeouts.write = Duration::ZERO;
+        self
+    }
+
+    /// Closes connections soon whose handshake does not end.
+    #[cfg(test)]
+    pub(crate) fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.handshake = timeout;
+        self
     }
 
     /// Serves until dropped.
@@ -120,6 +159,7 @@ impl HttpServer {
     /// Closes idle connections and waits for the answers of all others.
     pub async fn finish(self) {
         drop(self.listeners);
+        self.draining.cancel();
         self.connections.shutdown().await;
     }
 
@@ -132,29 +172,72 @@ impl HttpServer {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not turn off Nagle's algorithm");
         }
-        let service = ConnectionService::new(self.app.clone(), peer, Arc::clone(&open.activity));
-        let stream = DeadlineStream::new(stream, self.write_timeout);
+        let connection = NewConnection {
+            app: self.app.clone(),
+            peer,
+            activity: Arc::clone(&open.activity),
+            watcher: self.connections.watcher(),
+            draining: self.draining.clone(),
+            timeouts: self.timeouts,
+        };
+        let tls = self.tls.as_ref().map(Certificates::config);
+        let cut = self.cut.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection.serve(stream, tls) => {}
+                () = open.close.cancelled() => tracing::debug!("closed a waiting connection to make room for another"),
+                () = cut.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// An accepted connection, on which nothing was read yet.
+struct NewConnection {
+    app: App,
+    peer: Peer,
+    activity: Arc<Activity>,
+    /// A stopping server waits until it is dropped.
+    watcher: Watcher,
+    draining: CancellationToken,
+    timeouts: Timeouts,
+}
+
+impl NewConnection {
+    /// Serves requests until the connection ends.
+    async fn serve(self, stream: TcpStream, tls: Option<Arc<ServerConfig>>) {
+        let Timeouts { handshake, write } = self.timeouts;
+        let Some(config) = tls else { return self.http1(DeadlineStream::new(stream, write)).await };
+        let accepted = tokio::select! {
+            accepted = handshake::accept(stream, config, handshake, write) => accepted,
+            () = self.draining.cancelled() => return,
+        };
+        self.activity.handshake_ends();
+        match accepted {
+            Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+            Ok(stream) if stream.get_ref().1.alpn_protocol() == Some(http2::NAME) => {
+                let Self { app, peer, activity, watcher: _until_the_end, draining, .. } = self;
+                let patience = Patience { first: FIRST_HEAD_TIMEOUT, next: NEXT_HEAD_TIMEOUT, write };
+                // Boxed, because its state is large, and connections of HTTP/1 would pay for it.
+                Box::pin(http2::serve(stream, app, peer, &activity, &draining, patience)).await;
+            }
+            Ok(stream) => self.http1(stream).await,
+        }
+    }
+
+    async fn http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+        let service = ConnectionService::new(self.app, self.peer, Arc::clone(&self.activity));
         let connection = http1::Builder::new()
             .timer(HeadTimer::default())
             .header_read_timeout(FIRST_HEAD_TIMEOUT)
             .max_buf_size(BUFFER_MAX_BYTES)
             .serve_connection(
-                TokioIo::new(WatchedStream::new(stream, Arc::clone(&open.activity))),
+                TokioIo::new(WatchedStream::new(stream, self.activity)),
                 TowerToHyperService::new(service),
             );
-        let connection = self.connections.watch(connection);
-        let cut = self.cut.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                ended = connection => {
-                    if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection ended early");
-                    }
-                }
-                () = open.close.cancelled() => tracing::debug!("closed a waiting connection to make room for another"),
-                () = cut.cancelled() => {}
-            }
-        });
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod server_pages;
 mod settings_pages;
 mod sign_in_flood;
 mod strangers;
+mod tls;
 mod tool_pages;
 
 use std::time::{Duration, Instant};
@@ -108,6 +109,7 @@ impl Fixture {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         });
         let (reloader, mut requests) = Reloader::channel();
         tokio::spawn(async move {
@@ -124,8 +126,10 @@ impl Fixture {
             address: "127.0.0.1:8080".to_owned(),
             base_url: "http://localhost:8080".to_owned(),
             metrics_address: None,
+            tls: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
+            home_option: " --home '/my data'".to_owned(),
             now_ms: || NOW_MS,
         };
         let app = app(Web {

@@ -34,6 +34,7 @@ mod tests {
         check("1970-01-01T00:00:01.5Z", Some(1500));
         check("1970-01-01T02:00:00+02:00", Some(0));
         check("1970-01-01T02:00:00 02:00", Some(0));
+        check("1970-01-01T00:01Z", Some(60_000));
         check("24h", Some(now_ms - 86_400_000));
         check("7d", Some(now_ms - 7 * 86_400_000));
         check("1h 30m", Some(now_ms - 5_400_000));

@@ -58,6 +58,26 @@ impl Visible {
         (Self(html), false)
     }
 
+    /// Renders a sentence in which commands and names are between backticks. Adds `home` to commands of this program, so
+    /// that they work when they are copied. A backtick without a partner stays as it is.
+    pub(crate) fn coded(text: &str, home: &str) -> Self {
+        const PROGRAM: &str = "mcpproxy";
+        let mut html = String::with_capacity(text.len() + 16);
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('`')
+            && let Some((code, next)) = after.split_once('`')
+        {
+            let code = match code.strip_prefix(PROGRAM).filter(|args| args.starts_with(' ')) {
+                Some(args) => Self::lines(&format!("{PROGRAM}{home}{args}")),
+                None => Self::lines(code),
+            };
+            html.push_str(&format!("{}<code>{code}</code>", Self::lines(before)));
+            rest = next;
+        }
+        html.push_str(&Self::lines(rest).0);
+        Self(html)
+    }
+
     pub(crate) fn untrusted(text: &Untrusted) -> Self {
         Self::of(text.for_json())
     }
@@ -218,6 +238,22 @@ mod tests {
             "a\r\n",
             "a<span class=\"mark\" title=\"carriage return\">U+000D</span><span class=\"mark\" title=\"line break\">↵</span>\n",
         );
+    }
+
+    #[test]
+    fn commands_in_sentences_name_the_data_folder() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(Visible::coded(text, " --home '/my data'").to_string(), expected);
+        };
+        check("Nothing <b> here.", "Nothing &lt;b&gt; here.");
+        check(
+            "Run `mcpproxy config apply`, or set `lock`.",
+            "Run <code>mcpproxy --home &#39;/my data&#39; config apply</code>, or set <code>lock</code>.",
+        );
+        check("`mcpproxy.db` and `<i>`", "<code>mcpproxy.db</code> and <code>&lt;i&gt;</code>");
+        check("One ` is no code.", "One ` is no code.");
+        check("`a` and `b", "<code>a</code> and `b");
+        assert_eq!(Visible::coded("`mcpproxy lock`", "").to_string(), "<code>mcpproxy lock</code>");
     }
 
     #[test]

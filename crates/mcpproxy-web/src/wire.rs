@@ -41,6 +41,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
 use crate::time;
+use crate::tls::Certificates;
 
 pub use activity::{Activities, Activity, WholeActivity};
 pub(crate) use approval::{
@@ -81,6 +82,8 @@ pub(crate) struct Status {
     pub(crate) pid: u32,
     /// The address the gateway listens on.
     pub(crate) address: String,
+    /// The gateway's own certificate. `null` if the gateway speaks plain HTTP.
+    pub(crate) tls: Option<TlsState>,
     /// The time since the gateway started.
     pub(crate) uptime_ms: u64,
     /// The address of the pages for users.
@@ -116,6 +119,27 @@ pub(crate) struct EncoderState {
     pub(crate) encoded: usize,
     /// The number of tools that can be found.
     pub(crate) tools: usize,
+}
+
+/// The gateway's own certificate.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TlsState {
+    /// The SHA-256 of the certificate, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// The time until which the certificate is valid.
+    #[schema(format = DateTime)]
+    pub(crate) expires: String,
+    /// `valid`, `ends_soon`, `expired` or `not_yet`.
+    #[schema(value_type = String)]
+    pub(crate) validity: &'static str,
+}
+
+impl TlsState {
+    pub(crate) fn of(certificates: &Certificates, now_ms: i64) -> Self {
+        let pair = certificates.current();
+        let (expires, validity) = (time::format(pair.expires_ms()), pair.validity(now_ms).as_str());
+        Self { sha256: pair.sha256().to_owned(), expires, validity }
+    }
 }
 
 /// A server that is enabled and not ready.

@@ -1,6 +1,7 @@
-//! Talks to the running gateway, over HTTP on this machine.
+//! Talks to the running gateway, over HTTP or HTTPS on this machine.
 
 pub(crate) mod bridge;
+mod connector;
 pub(crate) mod events;
 pub(crate) mod jsonrpc;
 pub(crate) mod quick;
@@ -15,11 +16,11 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use mcpproxy_core::nearest;
 use serde_json::Value;
 
+use self::connector::Connector;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::lock::Running;
@@ -31,19 +32,23 @@ pub(crate) const ANSWER_MAX_BYTES: usize = 256 * 1024 * 1024;
 /// An HTTP client for one gateway.
 #[derive(Clone)]
 pub(crate) struct Http {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     base: String,
 }
 
 impl Http {
     pub(crate) fn new(running: &Running) -> anyhow::Result<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
         let address: SocketAddr = running
             .address
             .parse()
             .with_context(|| format!("gateway.lock contains an invalid address: `{}`", running.address))?;
-        let base = format!("http://{}", reachable(address));
+        let address = reachable(address);
+        let base = match running.certificate {
+            // The gateway knows this host, also if it listens on an address that no setting names.
+            Some(_) => running.url.clone(),
+            None => format!("http://{address}"),
+        };
+        let connector = Connector::new(address, running);
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), base })
     }
 
@@ -58,10 +63,7 @@ impl Http {
         *request.method_mut() = method;
         *request.uri_mut() = format!("{}{path}", self.base).parse().map_err(|_| SendError::BadPath)?;
         *request.headers_mut() = headers;
-        self.client
-            .request(request)
-            .await
-            .map_err(|error| if error.is_connect() { SendError::NotConnected } else { SendError::Broken(error) })
+        self.client.request(request).await.map_err(SendError::of)
     }
 }
 
@@ -71,8 +73,25 @@ pub(crate) enum SendError {
     BadPath,
     /// Nothing was sent, so a retry is safe.
     NotConnected,
+    /// Another program answers with a certificate that is not the gateway's. Nothing was sent.
+    NotTheGateway,
     /// The gateway may or may not have received the request.
     Broken(hyper_util::client::legacy::Error),
+}
+
+impl SendError {
+    fn of(error: hyper_util::client::legacy::Error) -> Self {
+        match error.is_connect() {
+            true if is_caused_by_trust(&error) => Self::NotTheGateway,
+            true => Self::NotConnected,
+            false => Self::Broken(error),
+        }
+    }
+}
+
+fn is_caused_by_trust(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_here = error.downcast_ref::<std::io::Error>().is_some_and(connector::is_about_trust);
+    is_here || error.source().is_some_and(is_caused_by_trust)
 }
 
 impl From<SendError> for anyhow::Error {
@@ -80,6 +99,11 @@ impl From<SendError> for anyhow::Error {
         match error {
             SendError::BadPath => Failure::new(Exit::Usage, "This name cannot be part of a URL.").into(),
             SendError::NotConnected => Failure::new(Exit::NoGateway, "The gateway has stopped.").into(),
+            SendError::NotTheGateway => {
+                Failure::new(Exit::Failed, "The gateway's address answers with another certificate. Nothing was sent.")
+                    .hint("find the program on that port with `mcpproxy doctor`, stop it, and restart the gateway")
+                    .into()
+            }
             SendError::Broken(error) => Self::new(error).context("the gateway did not answer"),
         }
     }

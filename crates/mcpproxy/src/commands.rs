@@ -6,6 +6,7 @@
 mod activity;
 mod approvals;
 mod args;
+mod backup;
 mod call;
 pub(crate) mod completions;
 mod config;
@@ -16,9 +17,11 @@ mod doctor;
 mod import;
 mod lock;
 mod man;
+mod migrate;
 mod names;
 mod open;
 mod policy;
+mod restore;
 mod serve;
 mod servers;
 mod status;
@@ -110,6 +113,9 @@ enum Command {
     Policy(policy::PolicyCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    Backup(backup::Backup),
+    Restore(restore::RestoreArgs),
+    Migrate(migrate::Migrate),
     Status(status::Status),
     Doctor(doctor::Doctor),
     Open(open::Open),
@@ -179,6 +185,9 @@ async fn run_command(home: &Home, format: Format, command: Command) -> anyhow::R
         Command::Approvals(command) => approvals::run(home, format, command).await,
         Command::Contract(command) => contract::run(home, format, command).await,
         Command::Policy(command) => policy::run(home, format, command).await,
+        Command::Backup(backup) => backup::run(home, format, &backup).await,
+        Command::Restore(restore) => restore::run(home, format, &restore).await,
+        Command::Migrate(migrate) => migrate::run(home, format, &migrate).await,
         Command::Status(_) => status::run(home, format).await,
         Command::Doctor(doctor) => doctor::run(home, format, &doctor).await,
         Command::Open(open) => open::run(home, format, &open).await,

@@ -53,6 +53,10 @@ pub(crate) async fn open(home: &Home) -> anyhow::Result<Store> {
 
 /// Builds the error for a database that cannot be opened, with a hint.
 pub(crate) fn not_opened(home: &Home, location: &Location, error: StoreError) -> anyhow::Error {
+    if matches!(error, StoreError::HalfCopied { .. }) {
+        let hint = "set `storage.url` back to the old database, and run `mcpproxy migrate` again";
+        return Failure::new(Exit::Failed, format!("The database cannot be used: {error}.")).hint(hint).into();
+    }
     let is_away = matches!(error, StoreError::Database { .. } | StoreError::NoAnswer);
     let error = anyhow::Error::from(error);
     match location {

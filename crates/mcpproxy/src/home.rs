@@ -7,12 +7,16 @@
 //! | `admin.key` | opens the REST API for the commands of this machine |
 //! | `agent.token` | token of the local agent, used by `mcpproxy call` and `mcpproxy stdio` |
 //! | `signing.key` | signs the checkpoints of the activity log |
+//! | `signing.key.next` | the next signing key, while `activity key rotate` runs |
+//! | `retired-keys.txt` | public keys of earlier signing keys |
 //! | `sealing.key` | encrypts the tokens with which the gateway signs in to servers |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
 //! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside; `….2` and so on of later ones |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
 //! | `settings.lock` | held by a command that changes the settings |
+//! | `restore.pending` | there while `mcpproxy restore` replaces files; no gateway starts until it is gone |
+//! | `replaced-TIME/` | files that `mcpproxy restore --force` replaced |
 //! | `logs/` | standard error of each server |
 //! | `tools/` | the tools that each server listed last, for commands that work without a gateway |
 //! | `secrets/`, `backups/` | secrets of imported servers, and clients' files before `import` changed them |
@@ -21,6 +25,7 @@
 //! because it may already be known to them ([`secret`]).
 
 pub(crate) mod lock;
+pub(crate) mod rotation;
 pub(crate) mod secret;
 
 use std::fs::{self, DirBuilder};
@@ -31,7 +36,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use mcpproxy_store::{SealingKey, SigningKey};
 
-use self::secret::{random_key, read_secret, write_secret};
+use self::secret::{key_or_new, random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
@@ -40,6 +45,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const ADMIN_KEY: &str = "admin.key";
 const AGENT_TOKEN: &str = "agent.token";
 const SIGNING_KEY: &str = "signing.key";
+const NEXT_SIGNING_KEY: &str = "signing.key.next";
 const SEALING_KEY: &str = "sealing.key";
 const DATABASE: &str = "mcpproxy.db";
 
@@ -57,13 +63,18 @@ const SET_ASIDE: [(&str, &str); 9] = [
     ("signing.key.old.9", "checkpoint.old.9.txt"),
 ];
 
-const KEYS: [&str; 4] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, SEALING_KEY];
+const KEYS: [&str; 5] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, NEXT_SIGNING_KEY, SEALING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
 
 /// Returns the keys and tokens of the data folder, also those that were set aside.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     KEYS.into_iter().chain(SET_ASIDE.map(|(key, _)| key))
+}
+
+/// Returns the names under which checkpoints of damaged logs are set aside.
+pub(crate) fn set_aside_checkpoints() -> impl Iterator<Item = &'static str> {
+    SET_ASIDE.into_iter().map(|(_, checkpoint)| checkpoint)
 }
 
 /// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
@@ -117,10 +128,15 @@ impl Home {
 
     /// Returns a command line for this folder, with `--home` if it is needed.
     pub(crate) fn command(&self, program: &str, rest: &str) -> String {
+        format!("{program}{} {rest}", self.option())
+    }
+
+    /// Returns the option that commands need for this folder: ` --home '/my data'`, or nothing for the default folder.
+    pub(crate) fn option(&self) -> String {
         if self.is_default {
-            format!("{program} {rest}")
+            String::new()
         } else {
-            format!("{program} --home {} {rest}", shell::plain_word(&self.folder.display().to_string()))
+            format!(" --home {}", shell::plain_word(&self.folder.display().to_string()))
         }
     }
 
@@ -156,6 +172,11 @@ impl Home {
 
     fn admin_key(&self) -> PathBuf {
         self.folder.join(ADMIN_KEY)
+    }
+
+    /// Returns the path of the file that marks a restore that has not finished.
+    pub(crate) fn restore_pending(&self) -> PathBuf {
+        self.folder.join("restore.pending")
     }
 
     fn lock(&self) -> PathBuf {
@@ -194,12 +215,7 @@ impl Home {
 
     /// Returns the admin key. Creates it if it does not exist.
     pub(crate) fn admin_key_or_new(&self) -> anyhow::Result<String> {
-        if let Some(key) = read_secret(&self.admin_key())? {
-            return Ok(key);
-        }
-        let key = random_key()?;
-        write_secret(&self.admin_key(), &key)?;
-        Ok(key)
+        key_or_new(&self.admin_key())
     }
 
     /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin.
@@ -229,14 +245,7 @@ impl Home {
     /// Returns the key that encrypts the tokens of servers. Creates it if it does not exist.
     pub(crate) fn sealing_key_or_new(&self) -> anyhow::Result<SealingKey> {
         let path = self.folder.join(SEALING_KEY);
-        let text = match read_secret(&path)? {
-            Some(text) => text,
-            None => {
-                let text = random_key()?;
-                write_secret(&path, &text)?;
-                text
-            }
-        };
+        let text = key_or_new(&path)?;
         let key = SealingKey::from_hex(&text).ok_or_else(|| {
             Failure::new(Exit::Failed, format!("`{}` does not hold a key of 64 hexadecimal digits", path.display()))
                 .hint(
@@ -316,12 +325,20 @@ mod tests {
         let (_folder, home) = home();
         assert!(home.running().unwrap().is_none());
         let mut lock = home.take_lock().unwrap();
-        lock.announce("127.0.0.1:1234").unwrap();
+        lock.announce("127.0.0.1:1234", "http://localhost:1234", None).unwrap();
         let running = home.running().unwrap().unwrap();
         assert_eq!((running.pid, running.address.as_str()), (std::process::id(), "127.0.0.1:1234"));
         let refused = home.take_lock().err().unwrap().to_string();
         assert!(refused.starts_with("A gateway already runs at http://127.0.0.1:1234. "), "{refused}");
         assert!(refused.ends_with(&format!("locked by pid {}.", std::process::id())), "{refused}");
+        let pin = "0a".repeat(32);
+        lock.announce("127.0.0.1:1234", "https://localhost:1234", Some(&"00".repeat(32))).unwrap();
+        lock.announce_certificate(&pin).unwrap();
+        let running = home.running().unwrap().unwrap();
+        assert_eq!((running.url.as_str(), running.certificate.as_ref()), ("https://localhost:1234", Some(&pin)));
+        assert_eq!(lock::read_announced(&running.lock).unwrap().certificate, Some(pin));
+        let refused = home.take_lock().err().unwrap().to_string();
+        assert!(refused.starts_with("A gateway already runs at https://127.0.0.1:1234. "), "{refused}");
         drop(lock);
         assert!(home.running().unwrap().is_none());
         home.take_lock().unwrap();

@@ -5,11 +5,13 @@
 //! - `client` talks to a running gateway, for all other commands.
 //! - `operator_files` reads settings, contracts and policies. `home` is the data folder, and `database` its database.
 //! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
+//! - `archive` writes and reads backups, for `backup` and `restore`.
 //! - `imports` takes over servers that are written for another client, for `import` and for the pages.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
-//! - `exit` lists the exit codes.
+//! - `logging` writes the log of the program. `exit` lists the exit codes.
 
 mod agent_clients;
+mod archive;
 mod client;
 mod commands;
 mod database;
@@ -18,6 +20,7 @@ mod home;
 mod imports;
 mod known_tools;
 mod lock_file;
+mod logging;
 mod operator_files;
 mod runtime;
 mod terminal;
@@ -28,11 +31,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use tracing_subscriber::EnvFilter;
 
 use crate::commands::{Cli, usage};
 use crate::exit::{Exit, Failure};
-use crate::terminal::style::Colours;
 
 // The gateway allocates many small, short-lived strings on several threads. mimalloc is faster at that.
 #[global_allocator]
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    log_to_stderr();
+    logging::start();
     let (exit, text) = exit::report(&run(cli));
     if let Some(text) = text {
         terminal::output::tell_error(&text);
@@ -83,9 +84,6 @@ const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
 const THREADS_MAX: usize = 1024;
 
-/// `json` writes each message of the log on standard error as one JSON object.
-const LOG_FORMAT_VARIABLE: &str = "MCPPROXY_LOG_FORMAT";
-
 /// The number of threads that serve calls, for a machine with this many cores.
 ///
 /// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed over,
@@ -112,17 +110,6 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     // A blocking read of standard input cannot be interrupted, so do not wait for it.
     runtime.shutdown_background();
     outcome
-}
-
-fn log_to_stderr() {
-    // The store reports lost connections itself.
-    let filter = EnvFilter::try_from_env("MCPPROXY_LOG").unwrap_or_else(|_| EnvFilter::new("warn,sqlx=error"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    match std::env::var(LOG_FORMAT_VARIABLE).as_deref() {
-        // Fields at the top level, as collectors of logs expect them.
-        Ok("json") => log.json().flatten_event(true).with_ansi(false).init(),
-        Ok(_) | Err(_) => log.with_ansi(Colours::of(&std::io::stderr()) == Colours::On).init(),
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub(crate) mod edit;
 mod folder;
 pub(crate) mod settings_file;
 mod texts;
+mod tls_files;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,6 +33,7 @@ use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::policy::Policies;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_gateway::Files;
+use mcpproxy_web::CertifiedPair;
 
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::{line, lines, tell};
@@ -57,6 +59,8 @@ pub(crate) struct OperatorFiles {
     /// Files that the settings refer to with `${file:PATH}`.
     pub(crate) referenced: Vec<PathBuf>,
     pub(crate) texts: OperatorTexts,
+    /// The gateway's own certificate.
+    pub(crate) tls: Option<Arc<CertifiedPair>>,
     /// Names of the contract files. `None` if there is no folder.
     contracts: Option<BTreeSet<String>>,
     /// Names of the policy files. `None` if there is no folder.
@@ -67,7 +71,10 @@ pub(crate) struct OperatorFiles {
 pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
     let own = settings_file::read(path)?;
     let has_settings = own.is_some();
-    let (own, referenced) = own.map(|read| (Arc::new(read.settings), read.referenced)).unzip();
+    let (own, referenced, tls) = match own {
+        Some(read) => (Some(Arc::new(read.settings)), read.referenced, read.tls),
+        None => (None, Vec::new(), None),
+    };
     let settings = own.or_else(|| settings.cloned()).unwrap_or_else(|| Arc::new(settings::demo()));
     let names = |texts: &Texts| texts.iter().map(|(name, _)| name.clone()).collect();
     let contract_texts = CONTRACTS.read_if_there(path)?;
@@ -77,9 +84,8 @@ pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<Oper
     let policies = Arc::new(parse_policies(path, policy_texts.as_deref().unwrap_or_default())?);
     let policy_files = policy_texts.as_ref().map(names);
     let files = Files { settings, contracts, policies };
-    let referenced = referenced.unwrap_or_default();
     let texts = OperatorTexts::new(contract_texts.unwrap_or_default(), policy_texts.unwrap_or_default());
-    Ok(OperatorFiles { files, has_settings, referenced, texts, contracts: contract_files, policies: policy_files })
+    Ok(OperatorFiles { files, has_settings, referenced, texts, tls, contracts: contract_files, policies: policy_files })
 }
 
 impl OperatorFiles {

@@ -28,24 +28,26 @@ mod file_events;
 pub(crate) mod first_user;
 pub(crate) mod last_run;
 mod listen;
-mod local_agent;
+pub(crate) mod local_agent;
 pub(crate) mod notices;
-mod open_log;
+pub(crate) mod open_log;
+mod own_tls;
 mod reload;
+mod telemetry;
 mod weigh;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_gateway::{Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
-use mcpproxy_store::Store;
-use mcpproxy_web::{AdminKey, App, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
+use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
+use mcpproxy_store::{Ledger, Location, Store};
+use mcpproxy_web::{AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -53,13 +55,13 @@ use self::client_entries::ClientEntries;
 use self::last_run::LastRun;
 use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
-use self::reload::{Reload, WatchedFiles};
+use self::reload::{ListenerFacts, Reload, WatchedFiles};
 use self::weigh::KnownTools;
-use crate::database::{check_not_gone, location_of};
+use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
-use crate::operator_files::{self, OperatorFiles, settings_file};
+use crate::operator_files::{self, FileStamps, OperatorFiles, settings_file};
 use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
 
@@ -103,7 +105,7 @@ pub(crate) struct Runtime {
     /// Opened when the gateway started, so that no change is missed.
     changes: broadcast::Receiver<GatewayEvent>,
     /// Released last, so that the next gateway finds everything closed.
-    _lock: Lock,
+    _lock: Arc<Mutex<Lock>>,
 }
 
 impl Runtime {
@@ -116,13 +118,9 @@ impl Runtime {
     ) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let seen = operator_files::inspect(&path, &[]);
-        seen.warn_of_ignored();
-        let read = operator_files::read(&path, None)?;
+        let (seen, read) = read_files(&path)?;
         let settings = Settings::clone(&read.files.settings);
-        settings_file::check_any_runs(&path, &settings)?;
-        settings_file::warning_lines(&path, &settings.warnings).iter().for_each(|warning| tell(warning));
-        let mut lock = home.take_lock()?;
+        let lock = home.take_lock()?;
         let open_files = raise_file_limit();
 
         let listeners = bind(&settings, listen).await?;
@@ -130,35 +128,26 @@ impl Runtime {
         let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
         let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
-        if !accepted.damage {
-            check_not_gone(home, &location)?;
-        }
-        let store = Store::open(&location).await?;
+        let store = open_store(home, &location, accepted).await?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
         let local = local_agent::open(home, &store, &own_name).await?;
-        let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, .. } = read;
+        let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, tls, .. } = read;
+        let tls = tls.map(Certificates::new);
 
-        let own_url = own_url(address);
+        let own_url = own_url(&settings, address);
         let base_url = settings.approvals.public_url.clone().unwrap_or_else(|| own_url.clone());
-        let gateway = Gateway::start(Options {
-            files: files.clone(),
-            store: store.clone(),
-            ledger: ledger.clone(),
-            logs: home.logs(),
-            tools: home.tools(),
-            base_url: own_url,
-            demo_command: demo_command()?,
-            lock: locked.map(Arc::new),
-            sealing_key: home.sealing_key_or_new()?,
-        });
+        let gateway = start_gateway(home, &files, &store, &ledger, own_url, locked)?;
         let changes = gateway.events();
         gateway.join(introduction(address));
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let stopping = CancellationToken::new();
         let (reloader, requests) = Reloader::channel();
+        let facts =
+            Facts { metrics_address, home_option: home.option(), tls: tls.clone(), ..facts(address, &base_url, &path) };
+        let metrics_tls = facts.metrics_tls();
         let (app, metrics_app) = mcpproxy_web::apps(Web {
             gateway: gateway.clone(),
             reloader,
@@ -166,19 +155,31 @@ impl Runtime {
             ledger,
             admin_key: AdminKey::new(admin_key),
             guard: guard.clone(),
-            facts: Facts { metrics_address, ..facts(address, &base_url, &path) },
+            facts,
             stopping: stopping.clone(),
             servers_editor: Box::new(SettingsEditor::new(home)),
             contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
-        let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files));
-        let metrics_server = metrics_listeners.zip(metrics_app).map(metrics_server);
+        let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files), tls.clone());
+        let metrics_server = metrics_listeners.zip(metrics_app).map(|parts| metrics_server(parts, metrics_tls));
         let (current, wanted, read) = (files, None, operator_files::read);
         let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
-        let files =
-            WatchedFiles { path, referenced, seen, current, wanted, known, remember, gateway: own, guard, read };
-        lock.announce(&address.to_string())?;
+        let (lock, tls) = own_tls::announce(lock, address, &base_url, tls)?;
+        let files = WatchedFiles {
+            path,
+            referenced,
+            tls_paths: Vec::new(),
+            seen,
+            current,
+            wanted,
+            known,
+            remember,
+            gateway: own,
+            guard,
+            listener: ListenerFacts { address, tls },
+            read,
+        };
         Ok(Self {
             gateway,
             address,
@@ -221,9 +222,49 @@ impl Runtime {
     }
 }
 
+/// Reads the operator's files, and warns about what is ignored in them.
+fn read_files(path: &Path) -> anyhow::Result<(FileStamps, OperatorFiles)> {
+    let seen = operator_files::inspect(path, &[]);
+    seen.warn_of_ignored();
+    let read = operator_files::read(path, None)?;
+    let settings = &read.files.settings;
+    settings_file::check_any_runs(path, settings)?;
+    settings_file::warning_lines(path, &settings.warnings).iter().for_each(|warning| tell(warning));
+    Ok((seen, read))
+}
+
+async fn open_store(home: &Home, location: &Location, accepted: Accepted) -> anyhow::Result<Store> {
+    if !accepted.damage {
+        check_not_gone(home, location)?;
+    }
+    Store::open(location).await.map_err(|error| not_opened(home, location, error))
+}
+
+fn start_gateway(
+    home: &Home,
+    files: &Files,
+    store: &Store,
+    ledger: &Ledger,
+    base_url: String,
+    locked: Option<LockFile>,
+) -> anyhow::Result<Gateway> {
+    Ok(Gateway::start(Options {
+        files: files.clone(),
+        store: store.clone(),
+        ledger: ledger.clone(),
+        logs: home.logs(),
+        tools: home.tools(),
+        base_url,
+        demo_command: demo_command()?,
+        lock: locked.map(Arc::new),
+        sealing_key: home.sealing_key_or_new()?,
+        telemetry: telemetry::start()?,
+    }))
+}
+
 /// Serves metrics on an address of their own.
-fn metrics_server((listeners, app): (Listeners, App)) -> HttpServer {
-    HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES))
+fn metrics_server((listeners, app): (Listeners, App), tls: Option<Certificates>) -> HttpServer {
+    HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES), tls)
 }
 
 fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
@@ -231,9 +272,11 @@ fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
         version: env!("CARGO_PKG_VERSION"),
         address: address.to_string(),
         base_url: base_url.to_owned(),
+        tls: None,
         started: Instant::now(),
         metrics_address: None,
         settings_path: settings_path.to_owned(),
+        home_option: String::new(),
         now_ms,
     }
 }

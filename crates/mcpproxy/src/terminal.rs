@@ -12,6 +12,7 @@
 pub(crate) mod listing;
 pub(crate) mod live_line;
 pub(crate) mod output;
+pub(crate) mod progress;
 pub(crate) mod prompt;
 pub(crate) mod shell;
 pub(crate) mod size;

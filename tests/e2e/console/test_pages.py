@@ -52,7 +52,8 @@ def test_everybody_can_use_every_page(office: Office, pages: list[str], browser:
             assert ada.open(page) == 200, page
             ada.do("evaluate", script=UNFOLD)
             for one in ada.do("axe"):
-                if one["impact"] in ("serious", "critical"):
+                # Two landmarks with the same name confuse those who jump from one to the next.
+                if one["impact"] in ("serious", "critical") or one["id"] in ("landmark-unique", "empty-heading"):
                     found.append(f"{page}: {one['id']} ({one['help']}): {one['places']}")
     assert not found, "\n".join(found)
 
@@ -179,6 +180,7 @@ def test_focus_is_visible(office: Office, browser: Browser) -> None:
                 assert ada.do("evaluate", script=outlined), f"{page}: {where}"
 
 
+@pytest.mark.slow
 def test_screenshots(office: Office, pages: list[str], browser: Browser) -> None:
     """Keeps a picture of every page for people to look at."""
     with office.visitor(browser) as ada:

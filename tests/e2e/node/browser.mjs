@@ -22,10 +22,10 @@ const persons = new Map();
 
 const actions = {
   // A window on a fresh profile.
-  async meet({ person, javascript = true, phone = false, width, height }) {
+  async meet({ person, javascript = true, phone = false, any_authority = false, width, height, zone }) {
     const usual = phone ? { width: 360, height: 740 } : { width: 1100, height: 900 };
     const viewport = { width: width ?? usual.width, height: height ?? usual.height };
-    const device = { viewport, hasTouch: phone, isMobile: phone };
+    const device = { viewport, hasTouch: phone, isMobile: phone, ignoreHTTPSErrors: any_authority, timezoneId: zone };
     const context = await browser.newContext({ javaScriptEnabled: javascript, ...device });
     context.setDefaultTimeout(PATIENCE);
     await context.addInitScript(() => document.addEventListener('securitypolicyviolation', event => {

@@ -16,6 +16,7 @@
 // | `challenge` | true | send `WWW-Authenticate`; false sends a 401 without it |
 // | `metadata` | {} | members that replace those of the protected resource metadata |
 // | `redirect` | none | the metadata answers with a redirect to this URL |
+// | `sse` | false | use the deprecated HTTP+SSE transport |
 // | `leak` | false | the tool `whoami` answers with the received `Authorization` header |
 //
 // `POST /test/set {…}` changes the members while it runs. `GET /test/requests` lists the requests that arrived.
@@ -25,12 +26,13 @@ import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { requireBearerAuth } from '@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js';
 import { InvalidTokenError } from '@modelcontextprotocol/sdk/server/auth/errors.js';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { isInitializeRequest } from '@modelcontextprotocol/sdk/types.js';
 
 const config = {
   port: 0, scopes: ['notes:read'], tools: ['read_note', 'write_note', 'whoami'], accept: 'valid', challenge: true,
-  metadata: {}, leak: false, ...JSON.parse(process.argv[2])
+  metadata: {}, leak: false, sse: false, ...JSON.parse(process.argv[2])
 };
 const keys = createRemoteJWKSet(new URL(`${config.issuer}/jwks`));
 const sessions = new Map();
@@ -73,6 +75,7 @@ app.use('/mcp', (request, response, next) => {
   ).json({ error: 'insufficient_scope' });
 });
 app.all('/mcp', async (request, response) => {
+  if (config.sse) return overSse(request, response);
   const known = sessions.get(request.headers['mcp-session-id']);
   if (known) return known.handleRequest(request, response, request.body);
   if (!isInitializeRequest(request.body)) return response.status(404).json({ error: 'no such session' });
@@ -108,4 +111,14 @@ function notes() {
   };
   for (const name of config.tools) server.registerTool(name, ...all[name]);
   return server;
+}
+
+async function overSse(request, response) {
+  if (request.method === 'POST') {
+    const known = sessions.get(request.query.sessionId);
+    return known ? known.handlePostMessage(request, response, request.body) : response.status(404).end();
+  }
+  const transport = new SSEServerTransport('/mcp', response);
+  sessions.set(transport.sessionId, transport);
+  return notes().connect(transport);
 }

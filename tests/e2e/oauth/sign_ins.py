@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pty
 import re
@@ -106,6 +107,8 @@ def desk(
         issuing = stack.enter_context(IdentityProvider(**(provider or {})))
         protected = stack.enter_context(ProtectedServer(issuer=issuing.issuer, **(notes or {})))
         server = {"url": protected.url, **({"oauth": oauth} if oauth is not None else {})}
+        if (notes or {}).get("sse"):
+            server["type"] = "sse"
         servers = {"notes": server, "demo": {"type": "demo"}}
         gateway = stack.enter_context(Gateway(folder / "home", {"mcpServers": servers, **settings}))
         set_up_plainly(gateway, USER)
@@ -121,6 +124,11 @@ def arrive(link: str, press: str | None = None) -> httpx.Response:
             assert action, page.text
             page = browser.post(str(page.url.join(action.group(1))), data={"user": press})
         return page
+
+
+def redirect_path(issuer: str) -> str:
+    """Returns the path to which the provider sends browsers back."""
+    return f"/oauth/callback/{hashlib.sha256(issuer.encode()).hexdigest()[:32]}"
 
 
 def callback_of(link: str) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
 
 from gateway import until
 from identity_provider import ProtectedServer
-from sign_ins import USER, arrive, at_terminal, desk
+from sign_ins import USER, arrive, at_terminal, desk, redirect_path
 from user import Browser, Session, User
 
 
@@ -76,6 +81,20 @@ def test_a_denied_sign_in_says_so(tmp_path: Path) -> None:
         assert one.records("server_sign_in_failed")
 
 
+def test_users_of_an_identity_provider_learn_the_page(tmp_path: Path) -> None:
+    with desk(tmp_path) as one:
+        one.becomes("needs_sign_in")
+        settings = json.loads((one.gateway.home / "mcp_config.json").read_text())
+        provider = {"issuer": one.provider.issuer, "client_id": "gate", "client_secret": "x", "allowed": {"groups": ["staff"]}}
+        one.gateway.write_settings({**settings, "people": {"password": False, "oidc": provider}})
+        login = f"{one.gateway.base}/api/v1/login"
+        wrong = {"name": USER, "password": "wrong"}
+        until(lambda: httpx.post(login, json=wrong).status_code == 403, 15, "passwords are off")
+        for words in (["servers", "login", "notes"], ["servers", "logout", "notes"]):
+            code, screen = at_terminal(one.gateway, words, lambda *_: None)
+            assert code != 0 and "/ui/servers/notes" in screen, screen
+
+
 def test_another_device(tmp_path: Path) -> None:
     with desk(tmp_path) as one:
         def confirm(_link: str, screen: str) -> None:
@@ -87,15 +106,61 @@ def test_another_device(tmp_path: Path) -> None:
 
 
 def test_a_registered_client(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = redirect_path(f"http://127.0.0.1:{port}")
     client = {
         "client_id": "ours", "client_secret": "a secret of the operator", "grant_types": ["authorization_code", "refresh_token"],
-        "redirect_uris": ["http://localhost/oauth/callback"], "application_type": "native", "response_types": ["code"],
+        "redirect_uris": [f"http://localhost{path}"], "application_type": "native", "response_types": ["code"],
     }
     oauth = {"client_id": "ours", "client_secret": "a secret of the operator", "scopes": ["notes:read", "admin"]}
-    with desk(tmp_path, provider={"clients": [client], "registration": False}, oauth=oauth) as one:
+    with desk(tmp_path, provider={"port": port, "clients": [client], "registration": False}, oauth=oauth) as one:
         screen = one.signed_in()
+        assert re.search(rf"Redirect URI: http://localhost:\d+{path}\s", screen), screen
         assert "admin" in screen
         assert one.says("whoami") == "ada: notes:read admin"
+
+
+def test_the_operator_learns_the_redirect_uri(tmp_path: Path) -> None:
+    with desk(tmp_path, provider={"registration": False}) as one:
+        code, screen = one.login()
+        assert code != 0 and "set `oauth.client_id`" in screen, screen
+        assert redirect_path(one.provider.issuer) in screen, screen
+
+
+def test_a_client_metadata_document(tmp_path: Path) -> None:
+    """The document is used only if the provider sends `iss`, because every provider reads the same redirect URI."""
+    documents = {"client_id_metadata_document_supported": True}
+    with desk(tmp_path, provider={"metadata": documents}) as one:
+        one.becomes("needs_sign_in")
+        session = Session(one.gateway, USER)
+        settings = json.loads((one.gateway.home / "mcp_config.json").read_text())
+        assert httpx.get(f"{one.gateway.base}/oauth/client.json").status_code == 404, "no https address"
+        one.gateway.write_settings({**settings, "approvals": {"public_url": "https://gw.example.com"}})
+        url = f"{one.gateway.base}/oauth/client.json"
+        document = until(lambda: (page := httpx.get(url)).status_code == 200 and page.json(), 15, "the document")
+        assert document["client_id"] == "https://gw.example.com/oauth/client.json"
+        assert document["redirect_uris"] == ["https://gw.example.com/oauth/callback"]
+
+        def asked() -> tuple[str, str]:
+            query = parse_qs(urlsplit(one.begin(session)["url"]).query)
+            return query["client_id"][0], query["redirect_uri"][0]
+
+        assert asked() == (document["client_id"], document["redirect_uris"][0])
+        assert one.provider.requests("registration") == []
+        one.provider.set(metadata={**documents, "authorization_response_iss_parameter_supported": None})
+        client, redirect = asked()
+        assert client != document["client_id"] and len(one.provider.requests("registration")) == 1
+        assert redirect == "https://gw.example.com" + redirect_path(one.provider.issuer)
+
+
+def test_a_401_without_a_challenge_names_the_command(tmp_path: Path) -> None:
+    with desk(tmp_path, notes={"challenge": False}) as one:
+        waiting = one.becomes("waiting")
+        assert "mcpproxy servers login notes" in waiting["reason"], waiting
+        one.signed_in()
+        assert one.says("read_note") == "the note"
 
 
 def test_client_credentials_need_no_user(tmp_path: Path) -> None:
@@ -159,8 +224,6 @@ def test_the_console(tmp_path: Path, browser: Browser) -> None:
 
 
 def test_agents_and_the_admin_key_cannot_sign_in(tmp_path: Path) -> None:
-    import httpx
-
     with desk(tmp_path) as one:
         one.becomes("needs_sign_in")
         url = f"{one.gateway.base}/api/v1/servers/notes/login"

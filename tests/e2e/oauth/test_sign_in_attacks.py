@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import httpx
 
 from identity_provider import IdentityProvider, ProtectedServer
-from sign_ins import USER, arrive, callback_of, desk
+from sign_ins import USER, arrive, callback_of, desk, redirect_path
 from user import Session, at_localhost
 
 
@@ -101,6 +104,101 @@ def test_an_answer_of_another_provider_is_refused(tmp_path: Path) -> None:
         one.signed_in()
 
 
+def test_an_answer_of_a_provider_without_iss_is_told_apart_by_its_address(tmp_path: Path) -> None:
+    """The mix-up attack on a provider that does not send `iss`: the hostile one passes the browser on to it."""
+    silent = {"metadata": {"authorization_response_iss_parameter_supported": None}, "iss": False}
+    with desk(tmp_path, provider=silent) as one, HostileProvider() as hostile:
+        one.gateway.write_settings({"mcpServers": {"notes": {"url": one.notes.url}, "evil": {"url": hostile.url}}})
+        one.becomes("needs_sign_in", "evil")
+        session = Session(one.gateway, USER)
+
+        def passed_on(**changes: str) -> tuple[str, dict[str, str]]:
+            """The page of the honest provider that the hostile one sends the browser to."""
+            honest = one.begin(session, "notes")["url"]
+            own = {name: values[0] for name, values in parse_qs(urlsplit(one.begin(session, "evil")["url"]).query).items()}
+            changes = {name: own[value] for name, value in changes.items()}
+            return changed(honest, state=own["state"], code_challenge=own["code_challenge"], **changes), own
+
+        link, own = passed_on()
+        answer = callback_of(link)
+        assert urlsplit(answer).path == redirect_path(one.provider.issuer)
+        assert urlsplit(own["redirect_uri"]).path == redirect_path(hostile.base)
+        refused = httpx.get(answer)
+        assert refused.status_code == 400 and "address of another provider" in refused.text, refused.text
+        assert hostile.received == [], "no code was sent to the hostile provider"
+        assert any("another provider" in record["message"] for record in one.records("server_sign_in_failed"))
+
+        # The honest provider does not know the redirect URI of the hostile one.
+        link, _ = passed_on(redirect_uri="redirect_uri")
+        assert arrive(link).status_code == 400 and hostile.received == []
+        one.signed_in()
+
+
+class HostileProvider:
+    """An MCP server and its own provider, without `iss`. It keeps what arrives at its token endpoint."""
+
+    def __enter__(self) -> HostileProvider:
+        self.received: list[dict[str, list[str]]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def answer(self, status: int, body: dict[str, object], **headers: str) -> None:
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in {"content-type": "application/json", "content-length": str(len(text)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def do_GET(self) -> None:  # noqa: N802
+                base = outer.base
+                if "oauth-protected-resource" in self.path:
+                    self.answer(200, {"resource": f"{base}/mcp", "authorization_servers": [base]})
+                elif "well-known" in self.path:
+                    self.answer(200, {
+                        "issuer": base, "authorization_endpoint": f"{base}/auth", "token_endpoint": f"{base}/token",
+                        "registration_endpoint": f"{base}/register", "response_types_supported": ["code"],
+                        "code_challenge_methods_supported": ["S256"], "token_endpoint_auth_methods_supported": ["none"],
+                    })
+                else:
+                    self.answer(404, {})
+
+            def do_POST(self) -> None:  # noqa: N802
+                body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+                if self.path == "/register":
+                    self.answer(201, {**json.loads(body), "client_id": "of the hostile provider"})
+                elif self.path == "/token":
+                    outer.received.append(parse_qs(body))
+                    self.answer(400, {"error": "invalid_grant"})
+                elif self.path == "/moved":
+                    self.answer(307, {}, location=f"{outer.base}/token")
+                else:
+                    metadata = f"{outer.base}/.well-known/oauth-protected-resource/mcp"
+                    self.answer(401, {}, **{"www-authenticate": f'Bearer resource_metadata="{metadata}"'})
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.base = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = f"{self.base}/mcp"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_token_endpoint_that_redirects_gets_no_further(tmp_path: Path) -> None:
+    with desk(tmp_path) as one, HostileProvider() as hostile:
+        one.provider.set(metadata={"token_endpoint": f"{hostile.base}/moved"})
+        code, screen = one.login()
+        assert code != 0 and "did not exchange the code" in screen, screen
+        assert hostile.received == [], "the code did not follow the redirect"
+
+
 def test_a_server_that_changes_its_provider_gets_no_refresh_token(tmp_path: Path) -> None:
     with desk(tmp_path, provider={"ttl": {"access": 6}}) as one, IdentityProvider() as thief:
         one.signed_in()
@@ -124,10 +222,12 @@ def test_hostile_metadata(tmp_path: Path) -> None:
             assert answer.status_code == 409, answer.text
             return answer.json()["error"]["message"]
 
-        # The metadata of another server would get a token for that server.
+        # Metadata at another host is not the server's own, although it names the server.
+        elsewhere.set(metadata={"resource": one.notes.url})
         assert "cannot be used" in refused(redirect=f"{base}/.well-known/oauth-protected-resource/mcp")
+        # The metadata of another server would get a token for that server.
         assert "cannot be used" in refused(metadata={"resource": elsewhere.url})
-        assert "cannot be used" in refused(metadata={"authorization_servers": ["http://169.254.169.254/"]})
+        assert "cannot be used" in refused(metadata={"authorization_servers": ["https://169.254.169.254/"]})
         refused(metadata={"authorization_servers": ["file:///etc/passwd"]})
         one.notes.set(redirect=None, metadata={})
         one.provider.set(metadata={"issuer": "https://evil.example"})

@@ -72,6 +72,11 @@ class Changing:
         calls = Path(f"{self.path}.calls")
         return [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 
+    def asked(self) -> list[str]:
+        """Returns the requests about resources that reached the server."""
+        asked = Path(f"{self.path}.asked")
+        return asked.read_text().splitlines() if asked.exists() else []
+
     @contextmanager
     def over_http(self, *flags: str) -> Iterator[dict[str, Any]]:
         """Runs the server by itself, and yields the settings that reach it."""

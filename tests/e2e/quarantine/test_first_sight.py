@@ -221,3 +221,25 @@ def test_an_operator_may_accept_everything_at_first_sight(tmp_path: Path) -> Non
         Changing(town.folder, "arrived", tool("count_arrived", "Counts arrivals and departures."))
         waits(town.gateway, "arrived", "count_arrived")
         shows(town.gateway, "arrived")
+
+
+def test_a_server_that_connects_only_after_a_restart_still_waits(tmp_path: Path) -> None:
+    base, late = Changing(tmp_path, "base", tool("hold_still")), Changing(tmp_path, "late", tool("count_late"))
+    go = tmp_path / "go"
+    town = Town(tmp_path, {"changes": "accept"}, base=base.settings())
+    gateway = town.gateway
+    try:
+        with gateway:
+            shows(gateway, "base", "hold_still")
+            gateway.write_settings({**town.settings, "mcpServers": {
+                "base": base.settings(), "late": late.settings("--after", str(go)),
+            }})
+            until(lambda: "late" in gateway.servers(), SECONDS, "late is in the settings")
+            assert gateway.servers()["late"]["state"] == "connecting"
+        go.touch()
+        with gateway:
+            assert waits(gateway, "late", "count_late")["count_late"]["reason"] == "first_sight"
+            shows(gateway, "late")
+            shows(gateway, "base", "hold_still")
+    finally:
+        go.touch()

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from changing import Changing, Gateway, in_front_of, is_out_of_reach, settle, shows, tool, until, waiting
+from changing import (
+    Changing,
+    Gateway,
+    in_front_of,
+    is_out_of_reach,
+    records,
+    settle,
+    shows,
+    tool,
+    until,
+    waiting,
+    waits,
+)
 
 SECONDS = 15
 
@@ -113,6 +126,34 @@ def test_a_server_that_the_file_does_not_name(farm: tuple[Gateway, Changing, Pat
         shows(gateway, name)
     gateway.stop()
     gateway.start_words = ()
+
+
+def test_what_users_accepted_does_not_count_beside_the_file(farm: tuple[Gateway, Changing, Path]) -> None:
+    gateway, server, lock = farm
+    content = json.loads(lock.read_text())
+    lock.write_text(json.dumps({**content, "servers": []}))
+    gateway.stop()
+    gateway.start_words = ("--locked", str(lock))
+    gateway.start()
+    entries = waits(gateway, "farm", "feed_hens", "milk_cow")
+    assert {one["reason"] for one in entries.values()} == {"not_locked"}
+    assert gateway.servers()["farm"]["to_review"] == 2
+    shown = gateway.run("servers", "review", "farm")
+    assert shown.returncode == 0 and "feed_hens" in shown.stdout and "without `--locked`" in shown.stderr, shown
+    until(lambda: "not in the lock file" in gateway.words(), SECONDS, "the terminal names the file")
+    # The same finding is recorded once, and not with every start and every look.
+    (found,) = records(gateway, "farm", "definitions_quarantined")
+    assert "lock file" in found["message"], found
+    gateway.stop()
+    gateway.start()
+    waits(gateway, "farm", "feed_hens", "milk_cow")
+    time.sleep(3)
+    assert len(records(gateway, "farm", "definitions_quarantined")) == 1
+    gateway.stop()
+    gateway.start_words = ()
+    gateway.start()
+    shows(gateway, "farm", "feed_hens", "milk_cow")
+    waits(gateway, "farm")
 
 
 def test_the_key_of_an_agent_writes_no_lock(farm: tuple[Gateway, Changing, Path]) -> None:

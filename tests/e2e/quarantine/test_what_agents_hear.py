@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from changing import Changing, Gateway, Wire, agent, call, code, in_front_of, session, shows, tool
 
+# What sessions from before and after a change hear.
+HEARD = ("tool_quarantined", "tool_not_found")
 # Two names that are equally far from all others.
 HELD, MISSING = "xylophone_tune", "xylophone_luck"
 
@@ -85,3 +88,20 @@ def test_the_operator_sees_why(band: tuple[Gateway, Wire, Wire]) -> None:
     called = gateway.run("call", "tool-write", f"band:{HELD}")
     assert called.returncode != 0
     assert HELD not in gateway.run("tools", "list").stdout
+
+
+def test_a_restart_does_not_change_what_a_session_hears(tmp_path: Path) -> None:
+    server = Changing(tmp_path, "band", tool(HELD), tool("beat_drum"))
+    with in_front_of(tmp_path, [server]) as gateway:
+        shows(gateway, "band", HELD, "beat_drum")
+        before = session(gateway)
+        assert code(call(before, "band", HELD)) == "ok"
+        server.offer(tool(HELD, "Plays a tune, louder."), tool("beat_drum"))
+        shows(gateway, "band", "beat_drum")
+        after = session(gateway)
+        assert (code(call(before, "band", HELD)), code(call(after, "band", HELD))) == HEARD
+        gateway.stop()
+        gateway.start()
+        shows(gateway, "band", "beat_drum")
+        before.url = after.url = gateway.mcp
+        assert (code(call(before, "band", HELD)), code(call(after, "band", HELD))) == HEARD

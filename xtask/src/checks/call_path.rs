@@ -8,11 +8,12 @@ const DECISION: &str = "crates/mcpproxy-core/src/decision.rs";
 const FORWARD: &str = "crates/mcpproxy-gateway/src/upstream/forward.rs";
 
 /// The files that may contain the name of the method, how often, and why.
-const PLACES: [(&str, usize, &str); 6] = [
+const PLACES: [(&str, usize, &str); 7] = [
     (FORWARD, 1, "sends it to a server, for a permit"),
     ("crates/mcpproxy-gateway/src/downstream/dispatch.rs", 2, "receives it from an agent"),
     ("crates/mcpproxy-gateway/src/downstream/stdio.rs", 1, "knows which requests wait for all servers"),
     ("crates/mcpproxy-gateway/src/headers.rs", 1, "knows which parameter a header repeats"),
+    ("crates/mcpproxy-gateway/src/telemetry/otlp.rs", 1, "names the spans of a call"),
     ("crates/mcpproxy/src/commands/call.rs", 1, "is an agent itself and sends it to the gateway"),
     ("crates/mcpproxy/src/client/jsonrpc.rs", 1, "knows which parameter a header repeats"),
 ];

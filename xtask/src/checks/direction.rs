@@ -26,7 +26,7 @@ const LIBRARIES: [(&str, &[&str]); 7] = [
     ("sqlx", &["mcpproxy-store"]),
     ("rmcp", &["mcpproxy-gateway", "demo-server", "fuzz"]),
     ("axum", &["mcpproxy-web", "mcpproxy-gateway", "demo-server"]),
-    ("tokio-rustls", &["mcpproxy-gateway", "mcpproxy-identity", "mcpproxy-web"]),
+    ("tokio-rustls", &["mcpproxy-gateway", "mcpproxy-identity", "mcpproxy-web", "mcpproxy"]),
     ("jsonwebtoken", &["mcpproxy-identity"]),
     ("clap", &["mcpproxy", "bench"]),
     ("anyhow", &["mcpproxy", "bench", "xtask"]),

@@ -119,8 +119,10 @@ fn commands(tree: &Tree, file: &File) -> Vec<Problem> {
                 }
             }
         }
-        // `mcpproxy` alone is a command. A group such as `mcpproxy servers` needs another word.
-        let is_unfinished = help.is_some_and(|help| help.text.contains("\nCommands:\n"));
+        // `mcpproxy` alone is a command, and so is `mcpproxy activity key`. A group such as `mcpproxy servers` needs another
+        // word.
+        let is_optional = help.is_some_and(|help| help.text.contains(" [COMMAND]\n")) && !path.is_empty();
+        let is_unfinished = !is_optional && help.is_some_and(|help| help.text.contains("\nCommands:\n"));
         if is_unfinished && !(path.is_empty() && rest.starts_with('-')) {
             problems.push(Problem::new(file, number, format!("there is no command `mcpproxy {rest}`")));
         }
@@ -207,6 +209,7 @@ mod tests {
             (&help("_servers"), "\nCommands:\n --home -o"),
             (&help("_servers_add"), "--home -o --env --url"),
             (&help("_call"), "\nCommands:\n --home"),
+            (&help("_key"), "Usage: mcpproxy key [COMMAND]\n\nCommands:\n --home"),
             (&help("_call_tool_read"), "--home --args"),
         ]);
         check(&tree, tree.find("README.md").unwrap()).iter().map(Problem::to_string).collect()
@@ -232,7 +235,7 @@ mod tests {
     fn wrong_commands_are_found() {
         let text = "```sh\nmcpproxy servers add time -- uvx --quiet x\nmcpproxy --home /x servers add a --url y\n\
             mcpproxy servers add a \\\n    --wrong y\nTOKEN=$(mcpproxy call tool-read a:b --args '{}')\n\
-            mcpproxy tolls list\nmcpproxy servers ad a\nmcpproxy --home x --version\nexport X=\"mcpproxy nothing\"\n```\nmcpproxy outside\n";
+            mcpproxy tolls list\nmcpproxy servers ad a\nmcpproxy --home x --version\nmcpproxy key > a\nexport X=\"mcpproxy nothing\"\n```\nmcpproxy outside\n";
         assert_eq!(
             found(text, commands),
             [

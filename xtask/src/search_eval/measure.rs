@@ -102,6 +102,15 @@ pub(super) enum Way {
     Table,
 }
 
+impl Way {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Encoder => "encoder",
+            Self::Table => "table",
+        }
+    }
+}
+
 pub(super) fn part(all: &[Measured<'_>], way: Way) -> Part {
     let (title, key) = match way {
         Way::Encoder => ("With the encoder:", "quality"),

@@ -87,15 +87,18 @@ impl Rig {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         });
         tokio::time::timeout(PATIENCE, gateway.ready()).await.expect("the servers did not connect");
         let facts = Facts {
             version: "1.2.3",
             address: format!("127.0.0.1:{PORT}"),
             base_url,
+            tls: None,
             metrics_address: None,
             started: Instant::now(),
             settings_path: folder.path().join("mcp_config.json"),
+            home_option: String::new(),
             now_ms,
         };
         let token = store.create_token("agent", &Scope::everything(), [1; 32], now_ms()).await.unwrap();

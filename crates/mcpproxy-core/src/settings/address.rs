@@ -14,13 +14,14 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an address and a port such as \"127.0.0.1:8080\"".to_owned())
 }
 
-/// Refuses an address other than loopback without a TLS proxy, because tokens would cross the network in the clear.
-pub fn check_listen(addr: SocketAddr, tls_terminated_by_proxy: bool) -> Result<(), String> {
-    if addr.ip().to_canonical().is_loopback() || tls_terminated_by_proxy {
+/// Refuses an address other than loopback without TLS, because tokens would cross the network in the clear. `encrypts` is
+/// [`Settings::encrypts`](super::Settings::encrypts).
+pub fn check_listen(addr: SocketAddr, encrypts: bool) -> Result<(), String> {
+    if addr.ip().to_canonical().is_loopback() || encrypts {
         return Ok(());
     }
-    Err("refusing a non-loopback listener without TLS; listen on 127.0.0.1, or put a proxy that terminates TLS in front \
-         and set `tls_terminated_by_proxy` to true"
+    Err("refusing a non-loopback listener without TLS; listen on 127.0.0.1, give the gateway a certificate with `tls`, or \
+         put a proxy that terminates TLS in front and set `tls_terminated_by_proxy` to true"
         .to_owned())
 }
 

@@ -28,6 +28,10 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     if old.listen != new.listen {
         changes.restart_needed.push("listen");
     }
+    // New files take effect at once. But a listener either speaks TLS or not.
+    if old.tls.is_some() != new.tls.is_some() {
+        changes.restart_needed.push("tls");
+    }
     if old.storage != new.storage {
         changes.restart_needed.push("storage");
     }
@@ -70,6 +74,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ready_timeout,
         direct_mode,
         allow_anonymous_loopback,
+        tls,
         tls_terminated_by_proxy,
         allowed_hosts,
         allowed_origins,
@@ -106,6 +111,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("listen", old.listen != *listen),
         ("shutdown_grace", old.shutdown_grace != *shutdown_grace),
         ("ready_timeout", old.ready_timeout != *ready_timeout),
+        ("tls", old.tls != *tls),
         ("tls_terminated_by_proxy", old.tls_terminated_by_proxy != *tls_terminated_by_proxy),
         ("allowed_hosts", old.allowed_hosts != *allowed_hosts),
         ("allowed_origins", old.allowed_origins != *allowed_origins),
@@ -210,8 +216,8 @@ mod tests {
 
     use super::*;
     use crate::settings::{
-        Durability, EncoderUse, Secret, StorageUrl, TwoKey, Unannotated, Unclassified, Unresolved, Weakening, demo,
-        parse,
+        Durability, EncoderUse, Secret, StorageUrl, TlsSettings, TwoKey, Unannotated, Unclassified, Unresolved,
+        Weakening, demo, parse,
     };
     use crate::trust::{OnChange, Welcome};
 
@@ -257,6 +263,7 @@ mod tests {
         );
         check(|new| new.limits.disk = None, "limits");
         check(|new| new.listen.set_port(1), "listen");
+        check(|new| new.tls = Some(TlsSettings { certificate: "a".to_owned(), key: "b".to_owned() }), "tls");
         check(|new| new.tls_terminated_by_proxy = true, "tls_terminated_by_proxy");
         check(|new| new.allowed_hosts.push("a".to_owned()), "allowed_hosts");
         check(|new| new.allowed_origins.push("http://a".to_owned()), "allowed_origins");

@@ -92,6 +92,16 @@ impl Written {
         }
     }
 
+    /// Returns the line of a key, such as `tls.key`. `None` if the file does not have it.
+    pub fn line(&self, key: &str) -> Option<usize> {
+        match self.places.get(key)?.source {
+            SettingSource::Default => None,
+            SettingSource::File { line }
+            | SettingSource::Environment { line, .. }
+            | SettingSource::OtherFile { line, .. } => Some(line),
+        }
+    }
+
     fn source(&self, key: &str) -> SettingSource {
         self.places.get(key).map_or(SettingSource::Default, |place| place.source.clone())
     }
@@ -138,6 +148,8 @@ impl Settings {
         let (intent, contracts, trust) = (&self.intent, &self.contracts, &self.trust);
         let mut values = vec![
             ("listen", self.listen.to_string()),
+            ("tls.certificate", self.tls.as_ref().map(|tls| tls.certificate.clone()).unwrap_or_default()),
+            ("tls.key", self.tls.as_ref().map(|tls| tls.key.clone()).unwrap_or_default()),
             ("tls_terminated_by_proxy", self.tls_terminated_by_proxy.to_string()),
             ("allowed_hosts", self.allowed_hosts.join(", ")),
             ("allowed_origins", self.allowed_origins.join(", ")),

@@ -23,6 +23,7 @@ pub(super) const TOP: Keys = Keys {
         "ready_timeout",
         "direct_mode",
         "allow_anonymous_loopback",
+        "tls",
         "tls_terminated_by_proxy",
         "allowed_hosts",
         "allowed_origins",
@@ -72,7 +73,10 @@ pub(super) const SERVER: Keys = Keys {
 pub(super) const OAUTH: Keys = Keys {
     known: &["client_id", "client_secret", "scopes", "grant"],
     advice: &[
-        ("redirect_uri", "the gateway uses its own address with `/oauth/callback`; register that at the provider"),
+        (
+            "redirect_uri",
+            "the gateway has one address per provider; `mcpproxy servers login NAME` shows it. Register that at the provider",
+        ),
         ("_comment", COMMENTS),
     ],
 };
@@ -146,6 +150,16 @@ pub(super) const ALLOW: Keys = Keys {
     advice: &[
         ("equals", "did you mean `contains`?"),
         ("grants", "did you mean `permissions`?"),
+        ("_comment", COMMENTS),
+    ],
+};
+
+pub(super) const TLS: Keys = Keys {
+    known: &["certificate", "key"],
+    advice: &[
+        ("cert", "did you mean `certificate`?"),
+        ("private_key", "did you mean `key`?"),
+        ("ca", "the gateway asks clients for no certificate; put intermediate certificates into `certificate`"),
         ("_comment", COMMENTS),
     ],
 };

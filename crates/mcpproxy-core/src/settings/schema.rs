@@ -1,8 +1,13 @@
 //! The JSON Schema of the settings file, for editors.
 
+mod callers;
+mod server;
+
 use serde_json::{Value, json};
 
-use super::{ApprovalSettings, LimitSettings, OidcSettings, SERVERS_MAX, ServerSettings, keys};
+use self::callers::{agents, people};
+use self::server::server;
+use super::{ApprovalSettings, LimitSettings, SERVERS_MAX, ServerSettings, keys};
 use crate::file;
 
 /// Returns the JSON Schema (draft 2020-12) of the settings file. It knows the same keys as the parser, which checks
@@ -46,7 +51,7 @@ pub fn schema() -> Value {
             "listen": {
                 "type": "string",
                 "default": default.listen.to_string(),
-                "description": "The address and port to listen on. An address other than loopback needs `tls_terminated_by_proxy`."
+                "description": "The address and port to listen on. An address other than loopback needs `tls` or `tls_terminated_by_proxy`."
             },
             "shutdown_grace": shutdown_grace(seconds(default.shutdown_grace)),
             "ready_timeout": ready_timeout(seconds(default.ready_timeout)),
@@ -58,8 +63,9 @@ pub fn schema() -> Value {
             "allow_anonymous_loopback": {
                 "type": "boolean",
                 "default": default.allow_anonymous_loopback,
-                "description": "Treat clients on this machine without a token as a read-only agent."
+                "description": "Treat clients on this machine without a token as a read-only agent. Only with `listen` on loopback, and without a proxy."
             },
+            "tls": tls(),
             "tls_terminated_by_proxy": {
                 "type": "boolean",
                 "default": default.tls_terminated_by_proxy,
@@ -103,55 +109,20 @@ fn ready_timeout(default: String) -> Value {
     })
 }
 
-fn people() -> Value {
-    let selectors = |description: &str| {
-        let list = |description: &str| json!({ "type": "array", "items": { "type": "string" }, "default": [], "description": description });
-        json!({
-            "type": "object",
-            "description": description,
-            "additionalProperties": false,
-            "properties": {
-                "emails": list("E-mail addresses that the provider has verified."),
-                "domains": list("Domains of e-mail addresses that the provider has verified, such as `example.com`."),
-                "groups": list("Groups, as `groups_claim` names them.")
-            }
-        })
-    };
+fn tls() -> Value {
     json!({
         "type": "object",
-        "description": "Users: how they sign in, and how long their sessions last.",
+        "description": "A certificate with which the gateway itself speaks HTTPS, with HTTP/1.1 and HTTP/2. It does not answer plain HTTP then. New files take effect without a restart.",
         "additionalProperties": false,
+        "required": ["certificate", "key"],
         "properties": {
-            "password": {
-                "type": "boolean",
-                "default": true,
-                "description": "Local users may sign in with a password. false needs `oidc`."
+            "certificate": {
+                "type": "string",
+                "description": "A PEM file with the certificate, followed by its intermediate certificates. A relative path starts in the folder of the settings file."
             },
-            "session": {
-                "type": "object",
-                "description": "The lifetime of sessions.",
-                "additionalProperties": false,
-                "properties": {
-                    "idle": { "$ref": "#/$defs/duration", "default": "15m", "description": "A session without requests ends after this time: \"1m\" to \"7d\"." },
-                    "max": { "$ref": "#/$defs/duration", "default": "12h", "description": "Every session ends after this time: \"1m\" to \"7d\"." }
-                }
-            },
-            "oidc": {
-                "type": "object",
-                "description": "An OpenID Connect provider with which users sign in. Register the redirect URI `PUBLIC_URL/ui/sign-in/oidc/callback` there.",
-                "additionalProperties": false,
-                "required": ["issuer", "client_id", "allowed"],
-                "properties": {
-                    "issuer": { "type": "string", "minLength": 1, "description": "The issuer, exactly as the provider writes it, such as `https://id.example.com/realms/main`. `http://` is accepted for localhost only." },
-                    "client_id": { "type": "string", "minLength": 1, "description": "The client ID that the provider gave to this gateway." },
-                    "client_secret": { "type": "string", "minLength": 1, "description": "The client secret, best in `${env:NAME}` or `${file:PATH}`. Leave it out for a public client." },
-                    "scopes": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Scopes to request besides `openid`, `profile` and `email`, such as `groups`." },
-                    "allowed": selectors("The users who may sign in, and so approve calls. One match is enough. It must not be empty."),
-                    "admins": selectors("Of these users, those who may also invite and remove users."),
-                    "groups_claim": { "type": "string", "default": OidcSettings::GROUPS_CLAIM, "description": "The claim of the ID token with the groups of a user. Dots reach into objects: `realm_access.roles`." },
-                    "name": { "type": "string", "default": OidcSettings::NAME, "description": "The name of the provider on the button, such as `Example SSO`." },
-                    "acr": { "type": "string", "description": "The authentication context (`acr`) that a step-up requires, such as a multi-factor one. The gateway requests it, and refuses another one." }
-                }
+            "key": {
+                "type": "string",
+                "description": "A PEM file with the private key of the certificate, not encrypted."
             }
         }
     })
@@ -367,121 +338,6 @@ fn approvals() -> Value {
                     "bell": { "type": "boolean", "default": true, "description": "Ring the bell of the terminal that runs the gateway." }
                 }
             }
-        }
-    })
-}
-
-fn agents() -> Value {
-    let list = |description: &str| json!({ "type": "array", "items": { "type": "string" }, "default": [], "description": description });
-    json!({
-        "type": "object",
-        "description": "Agents that come with an access token of an identity provider, beside those with a token of the gateway.",
-        "additionalProperties": false,
-        "properties": {
-            "oauth": {
-                "type": "object",
-                "description": "The identity provider. With it, `/mcp` is an OAuth protected resource: clients find the provider by themselves and sign their users in.",
-                "additionalProperties": false,
-                "required": ["issuer", "audience"],
-                "properties": {
-                    "issuer": { "type": "string", "minLength": 1, "description": "The `https` URL of the identity provider, exactly as its tokens contain it in `iss`. `http` is accepted for localhost only." },
-                    "audience": { "type": "string", "minLength": 1, "description": "The text that tokens must have in `aud`. Write the public URL of `/mcp`, such as `https://gateway.example.com/mcp`, because clients ask the provider for a token for that URL." },
-                    "scopes": list("Scopes that clients ask the provider for. Those that `claims.allow` looks for in the claim `scope` are added."),
-                    "claims": claims(),
-                    "blocked": list("Agents to refuse at once, by the value of the claim that names them. To remove an agent for good, remove it at the provider.")
-                }
-            }
-        }
-    })
-}
-
-fn claims() -> Value {
-    let claim = |description: &str| json!({ "type": "string", "minLength": 1, "description": description });
-    json!({
-        "type": "object",
-        "description": "The claims of a token that say what its agent may do. Without `servers`, `operations`, `permissions` and `allow`, every valid token may read on every server, without permissions. A dot reaches into an object: `realm_access.roles`.",
-        "additionalProperties": false,
-        "properties": {
-            "name": { "type": "string", "minLength": 1, "default": "sub", "description": "The claim that names the agent. The provider must never give its value to anyone else. The agent `anna` of `https://id.example.com` is called `anna@id.example.com`." },
-            "servers": claim("A claim that lists the servers that the agent may use; `*` stands for all. A token without it may use none."),
-            "operations": claim("A claim that lists the operations `read`, `write` and `destructive`. A token without it may do none."),
-            "permissions": claim("A claim that lists the agent's permissions, such as `scope`."),
-            "allow": {
-                "type": "array",
-                "description": "Rules, instead of the three keys above. The first entry that matches a token decides. A token that no entry matches is refused.",
-                "items": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "properties": {
-                        "claim": claim("The claim to look at. Without `claim` and `contains`, the entry matches every valid token."),
-                        "contains": claim("The text that the claim must be or contain, such as the name of a group."),
-                        "servers": { "type": "array", "items": { "type": "string" }, "description": "The servers that the agent may use. By default, all." },
-                        "operations": { "type": "array", "items": { "enum": words(keys::OPERATIONS) }, "default": ["read"], "description": "The operations that the agent may use." },
-                        "permissions": { "type": "array", "items": { "type": "string" }, "default": [], "description": "The permissions that the agent has, such as `emails:send` or `files:*`." },
-                        "headless": { "type": "boolean", "default": false, "description": "Unattended agents: their calls never wait for a user, and approval requests stay open for a day." }
-                    }
-                }
-            }
-        }
-    })
-}
-
-fn server() -> Value {
-    json!({
-        "type": "object",
-        "description": "One server: `command` to start it, or `url` to connect to it. Texts may contain `${env:NAME}` and `${file:PATH}`.",
-        "additionalProperties": false,
-        "anyOf": [
-            { "required": ["command"], "not": { "required": ["url"] } },
-            { "required": ["url"], "not": { "required": ["command"] } },
-            { "required": ["type"], "properties": { "type": { "const": "demo" } } }
-        ],
-        "properties": {
-            "type": { "enum": words(keys::KINDS), "description": "The transport. By default `command` means `stdio` and `url` means `http`." },
-            "command": { "type": "string", "minLength": 1, "description": "The program to start, without arguments. No shell is used." },
-            "args": { "type": "array", "items": { "type": "string" }, "description": "The arguments of `command`." },
-            "env": { "$ref": "#/$defs/pairs", "description": "Environment variables for `command`." },
-            "env_passthrough": {
-                "type": "array",
-                "items": { "type": "string", "pattern": "^[A-Za-z0-9_]+$" },
-                "description": "Names of environment variables of the gateway that `command` also gets. PATH, HOME, the locale, and the variables for proxies and certificates are passed on anyway."
-            },
-            "cwd": { "type": "string", "minLength": 1, "description": "The folder to start `command` in." },
-            "env_file": { "type": "string", "minLength": 1, "description": "A file with further variables for `command`, one `NAME=VALUE` per line. `env` wins." },
-            "url": { "type": "string", "minLength": 1, "description": "The http or https URL of the server." },
-            "headers": { "$ref": "#/$defs/pairs", "description": "Headers for every request to `url`." },
-            "oauth": {
-                "type": "object",
-                "description": "How the gateway signs in to a server that asks for OAuth. Most servers need none of it: run `mcpproxy servers login NAME`.",
-                "additionalProperties": false,
-                "properties": {
-                    "client_id": { "type": "string", "minLength": 1, "description": "The id of a client that you registered at the provider, with the gateway's address and `/oauth/callback` as redirect URI. By default, the gateway registers itself." },
-                    "client_secret": { "type": "string", "minLength": 1, "description": "The secret of that client, best in `${env:NAME}` or `${file:PATH}`." },
-                    "scopes": { "type": "array", "maxItems": super::OAUTH_SCOPES_MAX, "items": { "type": "string", "pattern": "^[!#-\\[\\]-~]{1,200}$" }, "description": "The scopes to request. By default, those that the server names." },
-                    "grant": { "enum": words(keys::GRANTS), "default": "authorization_code", "description": "`authorization_code`: a user signs in. `client_credentials`: the gateway signs in as itself, with `client_id` and `client_secret`." }
-                }
-            },
-            "enabled": { "type": "boolean", "default": true, "description": "Set to false to keep the settings without connecting." },
-            "disabled": { "type": "boolean", "default": false, "description": "The opposite of `enabled`, which some clients use." },
-            "title": { "type": "string", "description": "A name for people, shown in lists. A pasted name such as `My Files` is kept here." },
-            "description": { "type": "string", "description": "A note for yourself." },
-            "call_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CALL_TIMEOUT), "description": "The timeout of one call." },
-            "connect_timeout": { "$ref": "#/$defs/duration", "default": seconds(ServerSettings::CONNECT_TIMEOUT), "description": "The timeout of a connection attempt." },
-            "tools_refresh": { "$ref": "#/$defs/duration", "description": "The time between two reads of this server's list of tools. \"0s\" turns it off. The default is the `tools_refresh` of the whole file." },
-            "max_concurrent_calls": {
-                "type": "integer", "minimum": 1, "maximum": super::server::CONCURRENT_CALLS_MAX,
-                "default": ServerSettings::MAX_CONCURRENT_CALLS,
-                "description": "The maximum number of concurrent calls. Further calls wait. From four on, one agent may use at most seven eighths."
-            },
-            "result_limit": {
-                "type": ["string", "integer"],
-                "pattern": "^[0-9]+ *(?:B|KiB|MiB|GiB|kB|KB|MB|GB)$",
-                "default": ServerSettings::RESULT_LIMIT_BYTES,
-                "description": "The maximum size of a result, such as \"10MiB\", or a number of bytes."
-            },
-            "include_tools": { "type": "array", "items": { "type": "string" }, "description": "The only tools that agents see. By default, all." },
-            "exclude_tools": { "type": "array", "items": { "type": "string" }, "default": [], "description": "Tools that no agent sees, even if `include_tools` names them." },
-            "first_sight": { "enum": words(keys::FIRST_SIGHT), "description": "The handling of this server's first list: `review` quarantines its tools until a user reviews them, `accept` accepts them. Without it, `trust.first_sight` decides." }
         }
     })
 }

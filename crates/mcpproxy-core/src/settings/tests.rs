@@ -177,6 +177,7 @@ fn a_pasted_file() {
         ready_timeout: std::time::Duration::from_secs(5),
         direct_mode: true,
         allow_anonymous_loopback: false,
+        tls: None,
         tls_terminated_by_proxy: true,
         allowed_hosts: vec!["gateway.example.com".to_owned()],
         allowed_origins: vec!["https://app.example.com".to_owned()],
@@ -191,6 +192,15 @@ fn a_pasted_file() {
     }
     assert_eq!(settings, expected);
     assert_eq!(settings.inline_secrets(), ["mcpServers.github.env.API_KEY"]);
+}
+
+#[test]
+fn a_certificate_opens_other_addresses() {
+    let text = r#"{"tls": {"certificate": "${env:HOME}/a.pem", "key": "b.pem"}, "listen": "0.0.0.0:8443"}"#;
+    let settings = parse(text, &World).unwrap();
+    let tls = TlsSettings { certificate: "/home/ann/a.pem".to_owned(), key: "b.pem".to_owned() };
+    assert_eq!((settings.tls.as_ref(), settings.encrypts()), (Some(&tls), true));
+    assert_eq!((settings.written.line("tls.key"), settings.written.line("tls.ca")), (Some(1), None));
 }
 
 #[test]

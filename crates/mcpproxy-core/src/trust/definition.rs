@@ -91,6 +91,16 @@ impl Definition {
         Self::new(DefinitionKind::Instructions, "", &quote(text))
     }
 
+    /// Stands for a server that lists resources and nothing else. Resources are not pinned, so without it a user would
+    /// have nothing to accept or reject. Its form is that of empty instructions, which no server has otherwise.
+    pub fn resources_only() -> Self {
+        Self::instructions("")
+    }
+
+    pub fn is_resources_only(&self) -> bool {
+        self.key.kind == DefinitionKind::Instructions && &*self.json == "\"\""
+    }
+
     fn named(kind: DefinitionKind, field: &str, json: &str) -> Option<Self> {
         let name = member(json, field).and_then(string_value)?;
         Some(Self::new(kind, &name, json))

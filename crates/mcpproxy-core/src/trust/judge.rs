@@ -16,6 +16,8 @@ pub struct Known {
     /// True once the server was listed before. The first list of a server follows the rule for first sight, and
     /// everything that comes later is a change.
     pub is_known: bool,
+    /// True for a server that must be reviewed and has never listed anything, wherever its settings come from now.
+    pub is_noted: bool,
     pub definitions: HashMap<DefinitionKey, Pinned>,
     /// Digests of the keys whose stored version cannot be read. Such a definition is held until a user accepts it again,
     /// because nobody knows whether it was accepted or rejected.
@@ -28,6 +30,8 @@ pub struct Pinned {
     pub accepted: Option<Accepted>,
     /// The definition that waits for a user.
     pub waiting: Option<Pin>,
+    /// The time at which that definition began to wait.
+    pub waiting_since_ms: Option<i64>,
     /// Definitions that a user has refused.
     pub rejected: Vec<Pin>,
 }
@@ -199,10 +203,31 @@ pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &N
         rules,
         neighbours,
         is_first: is_unreviewed(known, rules),
+        has_accepted: has_accepted(known),
         candidates: OnceCell::new(),
         compared: Cell::new(0),
     };
     listed.iter().map(|definition| judge.one(definition)).collect()
+}
+
+/// Returns true if agents may use what is not judged piece by piece: the resources of a server, and everything that the
+/// server sends while it answers. `verdicts` are the results for its newest list.
+///
+/// A server of which nothing was ever accepted is closed, unless it may be accepted at first sight and nothing of it is
+/// held. A lock file opens exactly the servers that it names.
+pub fn is_open(known: &Known, rules: &Rules, mut verdicts: impl Iterator<Item = Verdict> + Clone) -> bool {
+    let first_sight = match rules {
+        Rules::Locked(lock) => return lock.is_some(),
+        Rules::Settings { first_sight, .. } => *first_sight,
+    };
+    let is_held = |verdict: Verdict| matches!(verdict, Verdict::Held(_));
+    has_accepted(known)
+        || verdicts.clone().any(|verdict| !is_held(verdict))
+        || (first_sight == Welcome::Accept && !known.is_noted && !verdicts.any(is_held))
+}
+
+fn has_accepted(known: &Known) -> bool {
+    known.definitions.values().any(|pinned| pinned.accepted.is_some())
 }
 
 /// Returns true for a server of which nothing was ever accepted. One that must be reviewed stays so while nothing of it
@@ -210,8 +235,8 @@ pub fn judge(listed: &[Definition], known: &Known, rules: &Rules, neighbours: &N
 fn is_unreviewed(known: &Known, rules: &Rules) -> bool {
     let must_be_reviewed = matches!(rules, Rules::Settings { first_sight: Welcome::Review, .. });
     let definitions = &known.definitions;
-    let has_accepted = !known.damaged.is_empty() || definitions.values().any(|pinned| pinned.accepted.is_some());
-    (must_be_reviewed || !definitions.is_empty()) && !has_accepted
+    let has_accepted = !known.damaged.is_empty() || has_accepted(known);
+    (must_be_reviewed || known.is_noted || !definitions.is_empty()) && !has_accepted
 }
 
 /// New definitions that are compared with all accepted ones. A server that renames ten thousand tools would take long.
@@ -223,6 +248,7 @@ struct Judge<'a> {
     neighbours: &'a Neighbours,
     /// True for a server of which nothing was ever accepted. It still waits for its first review.
     is_first: bool,
+    has_accepted: bool,
     /// The accepted definitions of each kind, made for the first new definition.
     candidates: OnceCell<HashMap<DefinitionKind, Candidates<'a>>>,
     compared: Cell<usize>,
@@ -235,6 +261,10 @@ impl<'a> Judge<'a> {
         }
         if self.is_damaged(definition) {
             return Judgement { findings: self.findings(definition), ..Judgement::unreadable() };
+        }
+        if definition.is_resources_only() && self.has_accepted {
+            // A server that was reviewed once, and no longer lists anything else. That is no news to review.
+            return Judgement::same();
         }
         let pinned = self.known.definitions.get(&definition.key);
         let accepted = pinned.and_then(|pinned| pinned.accepted.as_ref());
@@ -289,6 +319,10 @@ impl<'a> Judge<'a> {
             let verdict = if is_same { Verdict::Same } else { Verdict::Admitted(Admitted::Locked) };
             return Judgement { verdict, ..Judgement::same() };
         }
+        if definition.is_resources_only() && lock.is_some() {
+            // The file names the server, and this has no text that could differ from the file.
+            return Judgement::same();
+        }
         let accepted = self.accepted(&definition.key);
         let change = accepted.map(|accepted| change::compare(definition.key.kind, &accepted.json, &definition.json));
         let findings = self.findings(definition);
@@ -335,38 +369,4 @@ impl<'a> Judge<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A known server of which nothing waits: its first list was empty, or it withdrew the list.
-    #[test]
-    fn a_withdrawn_list_is_no_way_around_the_first_review() {
-        let known = Known { is_known: true, ..Known::default() };
-        let listed = [Definition::new(DefinitionKind::Tool, "t", r#"{"name":"t","inputSchema":{"type":"object"}}"#)];
-        let verdict = |first_sight: Welcome, on_change: OnChange| {
-            let rules = Rules::Settings { first_sight, on_change };
-            judge(&listed, &known, &rules, &Neighbours::default()).first().map(|one| one.verdict)
-        };
-        for on_change in [OnChange::Review, OnChange::Warn, OnChange::Accept] {
-            assert_eq!(verdict(Welcome::Review, on_change), Some(Verdict::Held(Held::FirstSight)), "{on_change:?}");
-        }
-        assert_eq!(verdict(Welcome::Accept, OnChange::Review), Some(Verdict::Held(Held::New)));
-        assert_eq!(verdict(Welcome::Accept, OnChange::Warn), Some(Verdict::Admitted(Admitted::Warned)));
-    }
-
-    #[test]
-    fn a_damaged_definition_is_held_alone() {
-        let tool = |name: &str| Definition::new(DefinitionKind::Tool, name, &format!(r#"{{"name":"{name}"}}"#));
-        let listed = [tool("a"), tool("b")];
-        let accepted = |one: &Definition| Some(Accepted { pin: one.pin(), json: Arc::clone(&one.json) });
-        let pinned = |one: &Definition| (one.key.clone(), Pinned { accepted: accepted(one), ..Pinned::default() });
-        let damaged = listed.iter().take(1).map(|one| one.key.digest()).collect();
-        let known = Known { is_known: true, definitions: listed.iter().map(pinned).collect(), damaged };
-        for on_change in [OnChange::Review, OnChange::Warn, OnChange::Accept] {
-            let rules = Rules::Settings { first_sight: Welcome::Accept, on_change };
-            let verdicts = judge(&listed, &known, &rules, &Neighbours::default()).into_iter().map(|one| one.verdict);
-            let expected = [Verdict::Held(Held::Unreadable), Verdict::Same];
-            assert_eq!(verdicts.collect::<Vec<_>>(), expected, "{on_change:?}");
-        }
-    }
-}
+mod tests;

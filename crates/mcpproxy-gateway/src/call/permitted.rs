@@ -160,7 +160,9 @@ impl<'a> PermittedCall<'a> {
         clock: &mut CallClock<'_>,
     ) -> CheckedReply {
         let began = clock.stage_began();
-        let reply = CheckedReply::new(&self.tool, forward(&self.server, permit, passage).await);
+        let trace = clock.trace().map(|trace| trace.for_server());
+        let reply = forward(&self.server, permit, passage, trace.as_deref()).await;
+        let reply = CheckedReply::new(&self.tool, reply);
         self.took = clock.lap_since(began, Stage::Forward);
         crash_point("after_forward");
         reply

@@ -44,7 +44,7 @@ impl Target<'_> {
         match (host, public) {
             (Some(host), Some(public)) if is_public(host) => public.to_owned(),
             (Some(host), _) => {
-                let is_https = settings.tls_terminated_by_proxy && !is_loopback(host);
+                let is_https = settings.tls.is_some() || (settings.tls_terminated_by_proxy && !is_loopback(host));
                 format!("{}://{host}", if is_https { "https" } else { "http" })
             }
             (None, public) => public.unwrap_or("http://localhost").to_owned(),
@@ -227,6 +227,9 @@ mod tests {
         let proxy = r#"{"tls_terminated_by_proxy": true}"#;
         check(proxy, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
         check(proxy, "127.0.0.1:8080", "/mcp", &well_known("http://127.0.0.1:8080", "/mcp"));
+        let own = r#"{"tls": {"certificate": "a.pem", "key": "b.pem"}}"#;
+        check(own, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
+        check(own, "localhost:8443", "/mcp", &well_known("https://localhost:8443", "/mcp"));
         let public = r#"{"approvals": {"public_url": "https://gw.example"}}"#;
         check(public, "gw.example", "/mcp", &well_known("https://gw.example", "/mcp"));
         check(public, "localhost:1", "/mcp", &well_known("http://localhost:1", "/mcp"));

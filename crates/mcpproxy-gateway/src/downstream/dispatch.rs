@@ -26,11 +26,12 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use mcpproxy_core::json::{OwnedObject, members, quote, string_value};
-use mcpproxy_core::{ServerName, ToolName, Understood, Variant, understand};
+use mcpproxy_core::{ToolName, Understood, Variant, understand};
 use mcpproxy_store::SessionChange;
 use tokio_util::sync::CancellationToken;
 
 use super::http::tool_name;
+use super::reach::{find, has_address, has_prompt};
 use super::{four, handshake, links, lists};
 use crate::agents::{AgentChannel, Charge, ConnectedAgent, EndpointMode, InFlight, LogLevel, OnDrop};
 use crate::call::{self, CallRequest, Target};
@@ -42,7 +43,7 @@ use crate::protocol::Era;
 use crate::record::RequestedCall;
 use crate::replicas;
 use crate::state::SharedState;
-use crate::upstream::{Passage, Relayed, Server, UpstreamError, relay};
+use crate::upstream::{Passage, Relayed, UpstreamError, relay};
 
 /// A request of an agent, with owned text.
 #[derive(Clone)]
@@ -278,28 +279,6 @@ fn tools_named(state: &SharedState, agent: &ConnectedAgent, name: &str) -> Vec<T
     named.map(|tool| tool.name.clone()).collect()
 }
 
-/// Finds the server of a name, if it is enabled and the agent may see it.
-fn find<'n>(
-    state: &SharedState,
-    agent: &ConnectedAgent,
-    name: Option<(ServerName, &'n str)>,
-) -> Option<(Arc<Server>, &'n str)> {
-    let (server, own) = name?;
-    let snapshot = state.snapshot.load();
-    let server = snapshot
-        .servers
-        .get(&server)
-        .filter(|server| server.settings.enabled && agent.identity.scope.sees(server.name()))?;
-    Some((Arc::clone(server), own))
-}
-
-/// Returns true if agents may see this prompt. One that is quarantined does not exist for them.
-fn has_prompt(state: &SharedState, server: &ServerName, name: &str) -> bool {
-    let snapshot = state.snapshot.load();
-    let named = |json: &String| member(json, "name").and_then(string_value).is_some_and(|found| found == name);
-    snapshot.offers.get(server).is_some_and(|offers| offers.prompts.iter().any(named))
-}
-
 fn relayed(answer: Result<Reply, UpstreamError>) -> Reply {
     answer.unwrap_or_else(|error| {
         let data = serde_json::json!({"code": error.code()});
@@ -330,7 +309,9 @@ async fn complete(
             ("name", found.map(|(server, own)| (server, own.to_owned())))
         }
         (None, Some(uri)) => {
-            ("uri", find(state, agent, agent.endpoint_mode.uri_in(&uri)).map(|(server, own)| (server, own.to_owned())))
+            let found = find(state, agent, agent.endpoint_mode.uri_in(&uri));
+            let found = found.filter(|(server, own)| has_address(state, server.name(), own));
+            ("uri", found.map(|(server, own)| (server, own.to_owned())))
         }
         (None, None) => return Err(RpcError::new(INVALID_PARAMS, "params.ref must name a prompt or a resource")),
     };

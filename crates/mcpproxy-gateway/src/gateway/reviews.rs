@@ -81,10 +81,11 @@ impl Gateway {
             let admission = server.admission();
             quarantined += admission.held.len();
             let definitions: Vec<Definition> = if server.is_connected() {
-                trust::definitions(match of {
-                    LockOf::Accepted => &admission.offers,
-                    LockOf::Listed => &admission.listed,
-                })
+                let is_in = |one: &Definition| match of {
+                    LockOf::Accepted => !admission.held.contains_key(&one.key),
+                    LockOf::Listed => true,
+                };
+                trust::definitions(&admission.listed).into_iter().filter(is_in).collect()
             } else {
                 unreached.push(server.name().clone());
                 let accepted = self.state.store.accepted_pins(server.identity()).await?;

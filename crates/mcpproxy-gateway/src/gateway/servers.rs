@@ -204,7 +204,10 @@ impl Watch for Watcher {
     fn changed(&self, server: &Arc<Server>, change: Change) {
         // Snapshots contain no resources, and a server may send updates as fast as it can write. So they do not queue.
         if let Change::ResourceUpdated(params) = &change {
-            if let Some(uri) = member(params, "uri").and_then(string_value) {
+            // An unreviewed server must not write to agents, not even to one that listens for its address.
+            if !server.is_closed()
+                && let Some(uri) = member(params, "uri").and_then(string_value)
+            {
                 self.state.listeners.resource_updated(server.name(), &uri, params);
             }
             return;
@@ -410,6 +413,7 @@ mod tests {
             demo_command: Vec::new(),
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         })
     }
 }

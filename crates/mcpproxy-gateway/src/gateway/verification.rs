@@ -56,7 +56,11 @@ impl VerifiedLog {
         match (damage, self.database_damage.first()) {
             (Some((chain, damage)), _) => format!("chain {chain} is damaged: {damage}"),
             (None, Some(damage)) => format!("the database file is damaged: {damage}"),
-            (None, None) => format!("intact: {lines} lines in {} chains", self.chains.len()),
+            (None, None) => {
+                let of = |count: usize, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
+                let lines = of(usize::try_from(lines).unwrap_or_default(), "line");
+                format!("intact: {lines} in {}", of(self.chains.len(), "chain"))
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use oauth2::basic::BasicTokenType;
 use rmcp::transport::{CredentialStore as _, StoredCredentials};
 use serde_json::json;
 
+use super::callback::Callback;
 use super::flow::{Pending, SignInProgress, SignInState};
 use super::provider::reason;
 use super::revoke::revoke;
@@ -28,9 +29,11 @@ const KNOWN_ERRORS: [&str; 8] = [
     "login_required",
 ];
 
-/// The answer of a provider, which a browser brings to `/oauth/callback`.
-#[derive(Clone, Default)]
+/// The answer of a provider, which a browser brings back.
+#[derive(Clone)]
 pub struct SignInAnswer {
+    /// The address that the browser came back to.
+    pub returned_to: Callback,
     pub state: String,
     pub code: Option<String>,
     pub issuer: Option<String>,
@@ -159,6 +162,7 @@ impl OAuth {
 
 /// Exchanges the code of an answer for credentials.
 async fn exchanged(pending: &Pending, answer: &SignInAnswer) -> Result<StoredCredentials, String> {
+    pending.callback.check(&answer.returned_to, answer.issuer.as_deref())?;
     if let Some(error) = answer.error.as_deref() {
         return Err(match error {
             "access_denied" => "access was denied at the provider".to_owned(),

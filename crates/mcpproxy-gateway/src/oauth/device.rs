@@ -17,6 +17,7 @@ use rmcp::transport::auth::{OAuthClientConfig, OAuthTokenResponse};
 use rmcp::transport::{InMemoryCredentialStore, OAuthHttpClientError, OAuthHttpRedirectPolicy, StoredCredentials};
 use serde_json::{Value, json};
 
+use super::callback::Callback;
 use super::flow::{FLOW_LASTS, Inserted, OwnClient, Pending, SignInStarted};
 use super::provider::{Discovered, ProviderHttp};
 use super::scopes;
@@ -73,7 +74,9 @@ pub(super) async fn begin(
     if let Some(secret) = &own.secret {
         client = client.set_client_secret(ClientSecret::new(secret.expose().to_owned()));
     }
-    let config = OAuthClientConfig::new(client_id.clone(), shared.redirect_uri());
+    let callback = Callback::of_issuer(&issuer);
+    let redirect_uri = shared.redirect_uri(&callback);
+    let config = OAuthClientConfig::new(client_id.clone(), redirect_uri.clone());
     let resource = match manager.configure_client(config) {
         Ok(()) => tokens.resource(manager.get_authorization_url(&[]).await.ok().as_deref()),
         Err(_) => tokens.resource(None),
@@ -95,7 +98,8 @@ pub(super) async fn begin(
         http: http.clone(),
         issuer: issuer.clone(),
         client_secret: own.secret,
-        redirect_uri: shared.redirect_uri(),
+        callback,
+        redirect_uri,
         challenge,
     };
     let server = tokens.server.clone();
@@ -106,7 +110,7 @@ pub(super) async fn begin(
     let shared = Arc::clone(shared);
     let waiting = Waiting { shared, server, inserted, client, details, http, resource, requested, client_id };
     tokio::spawn(wait(waiting));
-    Ok(SignInStarted { id, url, user_code: Some(user_code), scopes: wanted, issuer, lasts })
+    Ok(SignInStarted { id, url, user_code: Some(user_code), scopes: wanted, issuer, redirect_uri: None, lasts })
 }
 
 fn refused(http: &ProviderHttp) -> SignInError {

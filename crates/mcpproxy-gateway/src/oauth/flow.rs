@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use mcpproxy_core::settings::{OAuthGrant, Secret};
 use mcpproxy_core::{Digest, ServerName};
 use mcpproxy_store::PresenceProof;
-use rmcp::transport::auth::OAuthClientConfig;
-use rmcp::transport::{AuthorizationManager, AuthorizationRequest, AuthorizationSession, InMemoryCredentialStore};
+use rmcp::transport::auth::{AuthorizationMetadata, OAuthClientConfig};
+use rmcp::transport::{
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, InMemoryCredentialStore,
+};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::callback::Callback;
 use super::provider::{Discovered, ProviderHttp, discover, reason};
 use super::saved::Loaded;
 use super::shared::{CLIENT_NAME, OAuth, SignInError, SignInSession};
@@ -44,6 +47,8 @@ pub struct SignInStarted {
     pub user_code: Option<String>,
     pub scopes: Vec<String>,
     pub issuer: String,
+    /// The address that the browser returns to. An operator registers it for `oauth.client_id`.
+    pub redirect_uri: Option<String>,
     pub lasts: Duration,
 }
 
@@ -90,6 +95,7 @@ pub(super) struct Pending {
     pub(super) http: ProviderHttp,
     pub(super) issuer: String,
     pub(super) client_secret: Option<Secret>,
+    pub(super) callback: Callback,
     pub(super) redirect_uri: String,
     pub(super) challenge: Option<String>,
 }
@@ -140,6 +146,14 @@ impl OAuth {
         scopes::union([own, granted, wanted])
     }
 
+    /// Returns the URL of the gateway's metadata document, for a provider that reads such documents and sends `iss`.
+    fn document_for(&self, provider: &AuthorizationMetadata) -> Option<String> {
+        let has = |name: &str| provider.additional_fields.get(name).and_then(serde_json::Value::as_bool) == Some(true);
+        let is_usable =
+            has("client_id_metadata_document_supported") && has("authorization_response_iss_parameter_supported");
+        self.client_document_url().filter(|_| is_usable)
+    }
+
     async fn begin_in_browser(
         self: &Arc<Self>,
         tokens: &Arc<Tokens>,
@@ -149,21 +163,24 @@ impl OAuth {
         begun_by: SignInSession,
     ) -> Result<SignInStarted, SignInError> {
         let Discovered { mut manager, metadata, issuer, http } = found;
-        let redirect_uri = self.redirect_uri();
         let fresh = InMemoryCredentialStore::new();
         manager.set_credential_store(fresh.clone());
-        let reads_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
-        let reads_documents = reads_documents.and_then(serde_json::Value::as_bool).unwrap_or(false);
-        let document = self.client_document_url().filter(|_| reads_documents);
-        let client = match (&tokens.settings.client_id, document) {
-            (Some(id), _) => OwnClient { id: Some(id.clone()), secret: tokens.settings.client_secret.clone() },
-            (None, Some(url)) => OwnClient { id: Some(url), secret: None },
+        let own_callback = Callback::of_issuer(&issuer);
+        let (client, callback) = match (&tokens.settings.client_id, self.document_for(&metadata)) {
+            (Some(id), _) => {
+                let secret = tokens.settings.client_secret.clone();
+                (OwnClient { id: Some(id.clone()), secret }, own_callback)
+            }
+            (None, Some(url)) => (OwnClient { id: Some(url), secret: None }, Callback::Document),
             (None, None) => {
                 let refs: Vec<&str> = wanted.iter().map(String::as_str).collect();
-                let registered = manager.register_client(CLIENT_NAME, &redirect_uri, &refs).await;
-                registered.map(OwnClient::of).map_err(|error| SignInError::Failed(reason(&error, &http)))?
+                let address = self.redirect_uri(&own_callback);
+                let registered = manager.register_client(CLIENT_NAME, &address, &refs).await;
+                let failed = |error: AuthError| unregistered(&error, &http, &address);
+                (registered.map(OwnClient::of).map_err(failed)?, own_callback)
             }
         };
+        let redirect_uri = self.redirect_uri(&callback);
         let secret = client.secret.clone();
         let mut request = AuthorizationRequest::new(redirect_uri.clone())
             .with_initial_scope_selection()
@@ -184,12 +201,23 @@ impl OAuth {
             http,
             issuer: issuer.clone(),
             client_secret: secret,
-            redirect_uri,
+            callback,
+            redirect_uri: redirect_uri.clone(),
             challenge,
         };
         let id = self.flows.insert(tokens.server.clone(), Some(state), begun_by, pending).id;
-        Ok(SignInStarted { id, url, user_code: None, scopes: requested, issuer, lasts: FLOW_LASTS })
+        let redirect_uri = Some(redirect_uri);
+        Ok(SignInStarted { id, url, user_code: None, scopes: requested, issuer, redirect_uri, lasts: FLOW_LASTS })
     }
+}
+
+/// Words why the gateway has no client at the provider, with the address that the operator needs to register one.
+fn unregistered(error: &AuthError, http: &ProviderHttp, redirect_uri: &str) -> SignInError {
+    let text = reason(error, http);
+    SignInError::Failed(match error {
+        AuthError::RegistrationFailed(_) => format!("{text}. The redirect URI of that client is {redirect_uri}"),
+        _ => text,
+    })
 }
 
 impl OwnClient {

@@ -29,7 +29,7 @@ pub(super) struct ProviderHttp {
 
 impl ProviderHttp {
     pub(super) async fn for_server(server: &Url) -> Result<Self, AddressError> {
-        let reach = Reach::of_url(server).await?;
+        let reach = Reach::farthest_of(server).await?;
         Ok(Self { fetch: Fetch::within(reach), reach, failure: Arc::default() })
     }
 
@@ -47,7 +47,7 @@ impl ProviderHttp {
     pub(super) async fn check_page(&self, url: &str) -> Result<(), String> {
         let bad = |error: AddressError| format!("the sign-in page of the provider cannot be opened: {error}");
         let url = mcpproxy_identity::check_url(url).map_err(bad)?;
-        if Reach::of_url(&url).await.map_err(bad)? > self.reach {
+        if Reach::nearest_of(&url).await.map_err(bad)? > self.reach {
             return Err("the sign-in page of the provider is in a network that is nearer than the server".to_owned());
         }
         Ok(())

@@ -20,6 +20,7 @@ use rmcp::transport::{AuthError, ClientCredentialsConfig, InMemoryCredentialStor
 use serde_json::json;
 use url::Url;
 
+use super::callback::Callback;
 use super::provider::{Discovered, discover, reason};
 use super::saved::{Loaded, RENEWED_ELSEWHERE, Saved, SealedCredentials};
 use super::shared::SignInRecord;
@@ -115,7 +116,7 @@ impl Tokens {
             [] => scopes::union([manager.select_initial_scopes(&[]).await]),
             own => own.to_vec(),
         };
-        let redirect_uri = self.shared.redirect_uri();
+        let redirect_uri = self.shared.redirect_uri(&Callback::of_issuer(&issuer));
         manager.configure_client(OAuthClientConfig::new(client_id.clone(), redirect_uri.clone())).map_err(failed)?;
         let resource = self.resource(manager.get_authorization_url(&[]).await.ok().as_deref());
         let client_secret = secret.expose().to_owned();

@@ -7,9 +7,9 @@ use mcpproxy_core::ServerName;
 use mcpproxy_store::{Kind, Ledger, NewRecord, SealingKey, Status, Store, StoreError, WaitFor};
 use serde_json::{Value, json};
 
+use super::callback::Callback;
 use super::flow::Flows;
 
-const CALLBACK: &str = "/oauth/callback";
 const CLIENT_DOCUMENT: &str = "/oauth/client.json";
 /// The name under which the gateway registers at providers.
 pub(super) const CLIENT_NAME: &str = "mcpproxy";
@@ -83,8 +83,8 @@ impl OAuth {
         format!("{}/ui/servers/{server}", self.base_url())
     }
 
-    pub(super) fn redirect_uri(&self) -> String {
-        format!("{}{CALLBACK}", self.base_url())
+    pub(super) fn redirect_uri(&self, callback: &Callback) -> String {
+        format!("{}{}", self.base_url(), callback.path())
     }
 
     /// Returns the URL of the gateway's client metadata, if providers can read it.
@@ -100,7 +100,7 @@ impl OAuth {
             "client_id": url,
             "client_name": CLIENT_NAME,
             "client_uri": self.base_url(),
-            "redirect_uris": [self.redirect_uri()],
+            "redirect_uris": [self.redirect_uri(&Callback::Document)],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",

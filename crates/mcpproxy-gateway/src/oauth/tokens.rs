@@ -162,6 +162,24 @@ impl Tokens {
         stored.is_ok_and(|stored| stored != self.facts().seen)
     }
 
+    /// Looks after the sign-in of a connected server, also while nobody calls it: takes over what another gateway has
+    /// stored, and renews the token ahead of its end. Returns false if the sign-in is over.
+    pub(crate) async fn look_after(self: &Arc<Self>) -> bool {
+        if self.has_changed().await {
+            self.load().await;
+        }
+        // A failure is kept for `lapsed`, and calls report it.
+        let _header = self.authorization().await;
+        self.held.load().is_some()
+    }
+
+    /// Returns why the token could not be renewed, if it has expired meanwhile.
+    pub(crate) fn lapsed(&self) -> Option<SignInNeed> {
+        let held = self.held.load_full()?;
+        let has_expired = held.age((self.shared.now_ms)()) == Age::Expired;
+        self.facts().failure.as_ref().filter(|_| has_expired).map(|(_, need)| need.clone())
+    }
+
     /// Returns the header for a request, or `None` without a sign-in.
     pub(crate) async fn authorization(self: &Arc<Self>) -> Result<Option<HeaderValue>, SignInNeed> {
         let Some(held) = self.held.load_full() else { return Ok(None) };
@@ -240,6 +258,10 @@ impl Tokens {
 
     pub(crate) fn required(&self, need: SignInNeed) -> SignInRequired {
         SignInRequired { server: self.server.clone(), need, page: self.shared.page_of(&self.server) }
+    }
+
+    pub(crate) fn server(&self) -> &ServerName {
+        &self.server
     }
 
     pub(super) fn challenge(&self) -> Option<String> {

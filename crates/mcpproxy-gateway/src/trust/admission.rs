@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcpproxy_core::trust::scan::Neighbours;
 use mcpproxy_core::trust::{
-    Definition, DefinitionKey, DefinitionKind, Held, Judgement, Known, Pin, Rules, Verdict, judge,
+    Definition, DefinitionKey, DefinitionKind, Held, Judgement, Known, Pin, Rules, Verdict, is_open, judge,
 };
 use mcpproxy_core::{Catalog, Quarantined, ServerName};
 use mcpproxy_store::{AdmittedPin, HeldPin, Listing, StoreError};
@@ -50,7 +50,7 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     let (list, read) = (Arc::clone(&listed), known.clone());
     let judged = tokio::task::spawn_blocking(move || {
         let known = read.as_ref().map(|(_, known)| known.as_ref());
-        Judged::of(&list, known, &rules, || neighbours(&own, &catalog.catalog))
+        Judged::of(&list, known, rules, || neighbours(&own, &catalog.catalog))
     });
     let Ok(mut judged) = judged.await else {
         tracing::error!(server = %server.name(), "could not judge the definitions; the previous ones remain");
@@ -138,7 +138,7 @@ async fn keep(
     let name = server.name().to_string();
     let listing = judged.listing(server.identity(), &name, now_ms, News::Some);
     state.store.save_listing(&listing).await?;
-    if let Some(event) = notes::event(server.name(), &judged.all, known) {
+    for event in notes::events(server.name(), &judged.all, known) {
         state.events.send(event);
     }
     let version = state.store.pins_version().await?;
@@ -171,16 +171,17 @@ pub(super) struct JudgedDefinition {
 /// A list with its results.
 pub(super) struct Judged {
     pub(super) all: Vec<JudgedDefinition>,
+    rules: Rules,
 }
 
 impl Judged {
-    fn of(listed: &Offers, known: Option<&Known>, rules: &Rules, neighbours: impl FnOnce() -> Neighbours) -> Self {
+    fn of(listed: &Offers, known: Option<&Known>, rules: Rules, neighbours: impl FnOnce() -> Neighbours) -> Self {
         let definitions = definitions(listed);
         let judgements: Vec<Judgement> = match known {
             Some(known) => {
                 // Most lists are the same, and then no scan needs the neighbours.
                 let neighbours = if is_same(&definitions, known) { Neighbours::default() } else { neighbours() };
-                judge(&definitions, known, rules, &neighbours)
+                judge(&definitions, known, &rules, &neighbours)
             }
             None => definitions.iter().map(|_| Judgement::unreadable()).collect(),
         };
@@ -188,7 +189,7 @@ impl Judged {
             let pin = (judgement.verdict != Verdict::Same).then(|| definition.pin());
             JudgedDefinition { definition, pin, judgement }
         });
-        Self { all: all.collect() }
+        Self { all: all.collect(), rules }
     }
 
     /// Returns true if there is something to store and record.
@@ -250,19 +251,24 @@ impl Judged {
             let key = &one.definition.key;
             let pinned = known.as_ref().and_then(|(_, known)| known.definitions.get(key));
             let was_shown = reason == Held::Unreadable || pinned.is_some_and(|pinned| pinned.accepted.is_some());
-            let since_ms = before.held.get(key).map_or(now_ms, |before| before.since_ms);
+            // A gateway that has just started holds nothing yet. The definition may have waited since an earlier run.
+            let stored_ms = pinned.and_then(|pinned| pinned.waiting_since_ms);
+            let since_ms = before.held.get(key).map(|before| before.since_ms).or(stored_ms).unwrap_or(now_ms);
             held.insert(key.clone(), Quarantined { reason, since_ms, was_shown });
         }
-        let is_same = Arc::ptr_eq(&listed, &before.listed) && *before.held == held;
-        let offers = match (is_same, held.is_empty()) {
+        let verdicts = self.all.iter().map(|one| one.judgement.verdict);
+        let is_open = known.as_ref().is_some_and(|(_, known)| is_open(known, &self.rules, verdicts));
+        let is_same = Arc::ptr_eq(&listed, &before.listed) && *before.held == held && before.is_open == is_open;
+        let offers = match (is_same, is_open && held.is_empty()) {
             (true, _) => Arc::clone(&before.offers),
             (false, true) if self.all.len() == listed.count() => Arc::clone(&listed),
-            (false, _) => Arc::new(self.without(&listed, &held)),
+            (false, _) => Arc::new(self.without(&listed, &held, is_open)),
         };
-        Admission { listed, offers, held: Arc::new(held), known, seen_ms: before.seen_ms }
+        Admission { listed, offers, is_open, held: Arc::new(held), known, seen_ms: before.seen_ms }
     }
 
-    fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>) -> Offers {
+    /// Returns the lists without what is held. Resources are in no judgement, so all of them go if the server is closed.
+    fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>, is_open: bool) -> Offers {
         let tools: HashMap<String, Quarantined> = held
             .iter()
             .filter(|(key, _)| key.kind == DefinitionKind::Tool)
@@ -273,11 +279,18 @@ impl Judged {
             let admitted = admitted.filter(|one| !held.contains_key(&one.definition.key));
             admitted.map(|one| one.definition.json.to_string()).collect()
         };
+        let is_held = |definition: Definition| held.contains_key(&definition.key);
+        let instructions = listed.instructions.clone().filter(|text| !is_held(Definition::instructions(text)));
         Offers {
             tools: if tools.is_empty() { Arc::clone(&listed.tools) } else { Arc::new(listed.tools.admit(&tools)) },
             prompts: only(DefinitionKind::Prompt),
             templates: only(DefinitionKind::Template),
-            ..listed.clone()
+            hidden: listed.hidden.clone(),
+            resources: if is_open { Arc::clone(&listed.resources) } else { Arc::default() },
+            can_complete: is_open && listed.can_complete,
+            can_subscribe: is_open && listed.can_subscribe,
+            has_resources: is_open && listed.has_resources,
+            instructions,
         }
     }
 }
@@ -296,7 +309,8 @@ impl JudgedDefinition {
     }
 }
 
-/// Lists the definitions of a server. Of two with the same name, agents see the first.
+/// Lists the definitions of a server. Of two with the same name, agents see the first. A server that lists only resources
+/// has one that stands for it.
 pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
     let tools = listed.tools.tools().map(|tool| Definition::tool(tool.name.tool(), &tool.json));
     let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));
@@ -304,7 +318,11 @@ pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
     let instructions = listed.instructions.as_deref().map(Definition::instructions);
     let mut seen = HashSet::new();
     let all = tools.chain(prompts).chain(templates).chain(instructions);
-    all.filter(|definition| seen.insert(definition.key.clone())).collect()
+    let mut all: Vec<Definition> = all.filter(|definition| seen.insert(definition.key.clone())).collect();
+    if all.is_empty() && !listed.resources.is_empty() {
+        all.push(Definition::resources_only());
+    }
+    all
 }
 
 fn is_same(definitions: &[Definition], known: &Known) -> bool {

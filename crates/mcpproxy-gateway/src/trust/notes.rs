@@ -1,13 +1,14 @@
 //! Records and details of what a judgement found.
 
 use mcpproxy_core::trust::scan::Finding;
-use mcpproxy_core::trust::{Held, Judgement, Known, Verdict};
+use mcpproxy_core::trust::{Admitted, Held, Judgement, Known, Verdict};
 use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{Kind, NewRecord, Status};
 use serde_json::{Value, json};
 
 use super::admission::JudgedDefinition;
 use crate::events::GatewayEvent;
+use crate::message::with_members;
 use crate::record;
 
 /// Definitions in the metadata of a record, and names in its message. The rest is counted.
@@ -24,7 +25,8 @@ const QUARANTINED: &str = "definitions_quarantined";
 /// user.
 pub(super) fn of_news(server: &ServerName, all: &[JudgedDefinition], known: &Known) -> Vec<NewRecord> {
     let news = || all.iter().filter(|one| one.is_news(known));
-    let admitted: Vec<_> = news().filter(|one| matches!(one.judgement.verdict, Verdict::Admitted(_))).collect();
+    let (warned, admitted): (Vec<_>, Vec<_>) =
+        news().filter(|one| matches!(one.judgement.verdict, Verdict::Admitted(_))).partition(|one| is_warned(one));
     let held: Vec<_> = news().filter(|one| matches!(one.judgement.verdict, Verdict::Held(_))).collect();
     let mut records = Vec::new();
     if !admitted.is_empty() {
@@ -33,20 +35,50 @@ pub(super) fn of_news(server: &ServerName, all: &[JudgedDefinition], known: &Kno
         let message = format!("{words}: {}", names(&admitted));
         records.push(of(server, code, message, &admitted, Status::Success));
     }
+    if !warned.is_empty() {
+        let message = format!("shown to agents without a review, with a warning: {}", names(&warned));
+        let record = of(server, CHANGED, message, &warned, Status::Success);
+        let warnings = json!([{"code": "unreviewed"}]).to_string();
+        let metadata = with_members(&record.metadata, &[("warnings", &warnings)]);
+        records.push(NewRecord { metadata, ..record });
+    }
     if !held.is_empty() {
-        let message = format!("quarantined until a user reviews it: {}", names(&held));
+        let until = if held.iter().all(|one| is_unlocked(one)) {
+            "quarantined, because the lock file does not have it"
+        } else {
+            "quarantined until a user reviews it"
+        };
+        let message = format!("{until}: {}", names(&held));
         records.push(of(server, QUARANTINED, message, &held, Status::Refused));
     }
     records
 }
 
-/// Tells a person who watches the gateway that something waits.
-pub(super) fn event(server: &ServerName, all: &[JudgedDefinition], known: &Known) -> Option<GatewayEvent> {
+/// Tells a person who watches the gateway that something waits, is not in the lock file, or is shown with a warning.
+pub(super) fn events(server: &ServerName, all: &[JudgedDefinition], known: &Known) -> Vec<GatewayEvent> {
+    let news = || all.iter().filter(|one| one.is_news(known));
     let is_held = |one: &&JudgedDefinition| matches!(one.judgement.verdict, Verdict::Held(_));
-    let held: Vec<_> = all.iter().filter(|one| one.is_news(known)).filter(is_held).collect();
+    let (unlocked, held): (Vec<_>, Vec<_>) = news().filter(is_held).partition(|one| is_unlocked(one));
+    let warned: Vec<_> = news().filter(|one| is_warned(one)).collect();
     let is_first = held.iter().all(|one| one.judgement.verdict == Verdict::Held(Held::FirstSight));
-    let (count, summary) = (held.len(), names(&held));
-    (count > 0).then(|| GatewayEvent::Quarantined { server: server.clone(), count, is_first, summary })
+    let event = |all: &[&JudgedDefinition], event: &dyn Fn(ServerName, usize, String) -> GatewayEvent| {
+        (!all.is_empty()).then(|| event(server.clone(), all.len(), names(all)))
+    };
+    let events = [
+        event(&held, &|server, count, summary| GatewayEvent::Quarantined { server, count, is_first, summary }),
+        event(&unlocked, &|server, count, summary| GatewayEvent::NotLocked { server, count, summary }),
+        event(&warned, &|server, count, summary| GatewayEvent::Unreviewed { server, count, summary }),
+    ];
+    events.into_iter().flatten().collect()
+}
+
+/// Returns true if agents see a change that nobody reviewed, and the settings ask for a warning.
+fn is_warned(one: &JudgedDefinition) -> bool {
+    one.judgement.verdict == Verdict::Admitted(Admitted::Warned)
+}
+
+fn is_unlocked(one: &JudgedDefinition) -> bool {
+    one.judgement.verdict == Verdict::Held(Held::NotLocked)
 }
 
 /// Writes what a reviewer sees next to a definition.

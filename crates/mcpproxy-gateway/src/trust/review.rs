@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::json;
 use mcpproxy_core::trust::scan::scan_server_name;
-use mcpproxy_core::trust::{DefinitionKey, DefinitionKind, Held};
+use mcpproxy_core::trust::{Definition, DefinitionKey, DefinitionKind, Held};
 use mcpproxy_core::{ServerName, Untrusted};
 use mcpproxy_store::{
     Choice, Decided, Kind, NewRecord, PinDecision, PresenceProof, Status, StoreError, WaitFor, WaitingPin,
@@ -114,6 +114,10 @@ pub(super) fn entry(server: &ServerName, waiting: WaitingPin) -> ReviewEntry {
     let (mut changes, kinds) = (words("changes"), words("kinds"));
     if reason == Held::Unreadable {
         changes.insert(0, unreadable(server, &key));
+    }
+    if (Definition { key: key.clone(), json: Arc::clone(&new) }).is_resources_only() {
+        let resources = "The server lists resources and nothing else. If you accept it, agents can list and read them.";
+        changes.insert(0, resources.to_owned());
     }
     let findings = json::member(&details, "findings").and_then(|list| serde_json::from_str(list).ok());
     ReviewEntry {

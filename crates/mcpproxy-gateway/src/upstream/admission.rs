@@ -26,6 +26,8 @@ pub(crate) struct Admission {
     pub(crate) listed: Arc<Offers>,
     /// The same without what is held.
     pub(crate) offers: Arc<Offers>,
+    /// False as long as nothing of the server is accepted. Then no request of an agent reaches it.
+    pub(crate) is_open: bool,
     pub(crate) held: Arc<BTreeMap<DefinitionKey, Quarantined>>,
     /// The stored pins that the judgement used, and their version.
     pub(crate) known: Option<(i64, Arc<Known>)>,

@@ -36,6 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) params: Vec<(&'a str, &'a str)>,
     /// The agent's own `_meta`, as raw JSON.
     pub(crate) meta: Option<&'a str>,
+    /// The `traceparent` of this hop. Without one, the agent's is passed on.
+    pub(crate) trace: Option<&'a str>,
     /// Value of the `Mcp-Name` header.
     pub(crate) name: Option<&'a str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
@@ -44,12 +46,14 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, params: Vec<(&'a str, &'a str)>) -> Self {
-        Self { method, params, meta: None, name: None, headers: Vec::new(), channel: None }
+        Self { method, params, meta: None, trace: None, name: None, headers: Vec::new(), channel: None }
     }
 }
 
 /// Keys of `_meta` that belong to one hop and are never passed on.
 const HOP_PREFIX: &str = "io.modelcontextprotocol/";
+
+const TRACE_PARENT: &str = "traceparent";
 
 static MODERN_META: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -130,9 +134,12 @@ fn meta(era: Era, request: &Request<'_>, id: u64) -> Option<String> {
         text.push_str(value);
     };
     for (key, value) in request.meta.and_then(members).unwrap_or_default() {
-        if is_passed(&key) {
+        if is_passed(&key) && !(key == TRACE_PARENT && request.trace.is_some()) {
             add(&key, value);
         }
+    }
+    if let Some(trace) = request.trace {
+        add(TRACE_PARENT, &quote(trace));
     }
     if request.channel.is_some_and(|channel| channel.progress_token().is_some()) {
         add("progressToken", &id.to_string());

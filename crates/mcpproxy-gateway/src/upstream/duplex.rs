@@ -95,9 +95,11 @@ impl Duplex {
             }
             Outlet::Post(poster) => poster.post(text).await,
         };
-        if let Err(UpstreamError::Unsent) = &sent {
-            // The server takes no messages any more. The supervisor should know at once.
-            self.end(&UpstreamError::Closed);
+        // The server takes no messages any more. The supervisor should know at once.
+        match &sent {
+            Err(UpstreamError::Unsent) => self.end(&UpstreamError::Closed),
+            Err(error @ UpstreamError::SignIn(required)) if required.need.ends_connection() => self.end(error),
+            Ok(()) | Err(_) => {}
         }
         sent
     }

@@ -14,6 +14,9 @@
 //! 3. If the server lost the session, it did not look at the request. So it is sent again on a new session, once. The
 //!    same holds for a connection that ended before the request was written.
 //!
+//! A server of which nothing is accepted gets no request at all: while it answers, it could send an agent messages and
+//! requests of its own.
+//!
 //! A server of the stateless kind may ask for input with an `input_required` result. A stateless agent gets that result
 //! as it is. For an agent with a session, [`exchange`] asks its client and repeats the request with the answers, for at
 //! most `ROUNDS_MAX` rounds.
@@ -89,8 +92,14 @@ impl Relayed {
     }
 }
 
-/// Spends a permit: sends exactly the call that it permits, once.
-pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'_>) -> Result<Reply, UpstreamError> {
+/// Spends a permit: sends exactly the call that it permits, once. `trace` is this gateway's own place in the trace of
+/// the call, which the server gets instead of the agent's.
+pub(crate) async fn forward(
+    server: &Server,
+    permit: Permit,
+    passage: &Passage<'_>,
+    trace: Option<&str>,
+) -> Result<Reply, UpstreamError> {
     let tool = permit.tool();
     let attached = permit.attached().as_str().and_then(members).unwrap_or_default();
     let others = attached.iter().filter(|(key, _)| key != META);
@@ -101,6 +110,7 @@ pub(crate) async fn forward(server: &Server, permit: Permit, passage: &Passage<'
         headers: headers::parameter_headers(&tool.offered, permit.arguments().as_str()),
         others: others.map(|(key, value)| (key.as_ref(), *value)).collect(),
         meta: field(&attached, META),
+        trace,
     };
     bounded(server, subject, passage).await
 }
@@ -115,7 +125,7 @@ pub(crate) async fn relay(
 ) -> Result<Reply, UpstreamError> {
     let params = params.into_iter().map(|(key, value)| (key, value.into())).collect();
     let (others, meta) = (passage.others.clone(), passage.meta);
-    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta };
+    let subject = Subject { method: relayed.method(), name, params, headers: Vec::new(), others, meta, trace: None };
     bounded(server, subject, passage).await
 }
 
@@ -127,6 +137,7 @@ struct Subject<'a> {
     /// Members of `params` that the agent attached.
     others: Vec<(&'a str, &'a str)>,
     meta: Option<&'a str>,
+    trace: Option<&'a str>,
 }
 
 /// Sends within the limits of the server: concurrent calls, time, and until the agent cancels.
@@ -139,6 +150,8 @@ async fn bounded(server: &Server, subject: Subject<'_>, passage: &Passage<'_>) -
         let _slot = server.slots.acquire(passage.channel.key(), 1).await;
         has_slot.store(true, Ordering::Relaxed);
         let connection = server.connection(passage.era).await?;
+        // Resources and completions have no judgement of their own, and the connection may be a first one.
+        server.opened().await?;
         let reply = match exchange(&connection, &subject, passage).await {
             // A server that lost the session did not process the request, so sending it again is safe.
             Err(UpstreamError::SessionLost) => {
@@ -191,6 +204,7 @@ async fn exchange(
             method: subject.method,
             params: own.iter().copied().chain(others.iter().copied()).collect(),
             meta: subject.meta,
+            trace: subject.trace,
             name: subject.name,
             headers: subject.headers.clone(),
             channel: Some(passage.channel),

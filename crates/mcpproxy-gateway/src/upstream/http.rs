@@ -43,7 +43,7 @@ use crate::agents::AgentChannel;
 use crate::event_stream::{EventError, EventReader};
 use crate::headers;
 use crate::message::{self, Message, Reply, RpcError};
-use crate::oauth::{SignInNeed, SignInRequired, Tokens};
+use crate::oauth::{SignInRequired, Tokens};
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -186,7 +186,7 @@ impl HttpLink {
             None if status.is_success() => {
                 Err(UpstreamError::Protocol("the response is not a JSON-RPC message".to_owned()))
             }
-            None => Err(status_error(status)),
+            None => Err(status_error(status, self.tokens.as_deref())),
         }
     }
 
@@ -196,7 +196,7 @@ impl HttpLink {
         let status = response.status;
         // Reading to the end makes the connection reusable.
         response.body(self.limit).await?;
-        if status.is_success() { Ok(()) } else { Err(status_error(status)) }
+        if status.is_success() { Ok(()) } else { Err(status_error(status, self.tokens.as_deref())) }
     }
 
     async fn post(&self, text: String, headers: Headers) -> Result<Answer, UpstreamError> {
@@ -216,15 +216,11 @@ impl HttpLink {
     async fn authorized(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Answer, UpstreamError> {
         let outgoing = Outgoing { method, url: &self.url, headers, body };
         let sent = authorized::send(&self.client, self.tokens.as_ref(), outgoing).await;
-        if let Err(UpstreamError::SignIn(required)) = &sent {
-            match &required.need {
-                SignInNeed::Missing | SignInNeed::Rejected(_) | SignInNeed::OtherKey => {
-                    self.sign_in.get_or_init(|| required.clone());
-                    self.ended.cancel();
-                }
-                // Other calls may succeed.
-                SignInNeed::MoreScopes(_) | SignInNeed::Unrenewed(_) => {}
-            }
+        if let Err(UpstreamError::SignIn(required)) = &sent
+            && required.need.ends_connection()
+        {
+            self.sign_in.get_or_init(|| required.clone());
+            self.ended.cancel();
         }
         sent
     }
@@ -335,7 +331,7 @@ impl HttpLink {
         }
         let response = self.authorized(Method::GET, map, Bytes::new()).await?;
         let is_stream = response.status.is_success() && response.content_type() == Some(EVENT_STREAM);
-        if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status)) }
+        if is_stream { Ok(response.chunks()) } else { Err(status_error(response.status, self.tokens.as_deref())) }
     }
 
     /// Ends the session at the server.
@@ -363,17 +359,24 @@ pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, Upst
     Ok(map)
 }
 
-pub(crate) fn status_error(status: StatusCode) -> UpstreamError {
-    UpstreamError::Http(match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+/// Words an answer that is no MCP message. `tokens` are given for a server that a user may sign in to.
+pub(crate) fn status_error(status: StatusCode, tokens: Option<&Tokens>) -> UpstreamError {
+    UpstreamError::Http(match (status, tokens) {
+        // A server that asks for OAuth names its provider here. Some forget to, and still publish it.
+        (StatusCode::UNAUTHORIZED, Some(tokens)) => format!(
+            "the server rejected the credentials ({status}) and does not ask for a sign-in; check `headers` for this \
+             server, or try `mcpproxy servers login {}`",
+            tokens.server()
+        ),
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
             format!("the server rejected the credentials ({status}); check `headers` for this server")
         }
-        status if status.is_redirection() => {
+        (status, _) if status.is_redirection() => {
             format!(
                 "the server redirects ({status}), and mcpproxy does not follow redirects; set `url` to the final address"
             )
         }
-        status => format!("the server answered {status}"),
+        (status, _) => format!("the server answered {status}"),
     })
 }
 

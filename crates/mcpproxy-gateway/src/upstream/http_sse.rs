@@ -40,7 +40,7 @@ impl Poster {
             status if status.is_success() => Ok(()),
             // The event stream is gone, and with it the endpoint. The server did not take the message.
             StatusCode::NOT_FOUND | StatusCode::GONE => Err(UpstreamError::Unsent),
-            status => Err(status_error(status)),
+            status => Err(status_error(status, self.tokens.as_deref())),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) async fn open(
     let outgoing = Outgoing { method: Method::GET, url: &url, headers: asking, body: Bytes::new() };
     let answer = authorized::send(&client, tokens.as_ref(), outgoing).await?;
     if !answer.status.is_success() {
-        return Err(status_error(answer.status));
+        return Err(status_error(answer.status, tokens.as_deref()));
     }
     let mut events = EventReader::new(answer.chunks().boxed(), limit);
     let endpoint = loop {

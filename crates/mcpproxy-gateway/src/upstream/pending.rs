@@ -89,7 +89,9 @@ impl Pending {
             std::mem::take(&mut table.waiting)
         };
         for (_, waiting) in waiting {
-            let _gone = waiting.answer.send(Err(reason.clone()));
+            // A missing sign-in refused one message. The server may have processed those before it.
+            let told = if let UpstreamError::SignIn(_) = reason { UpstreamError::Closed } else { reason.clone() };
+            let _gone = waiting.answer.send(Err(told));
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Server {
     /// Held while lists are judged, one after the other.
     pub(crate) judging: tokio::sync::Mutex<Pace>,
     /// True once `admission` is a judgement.
-    is_judged: AtomicBool,
+    is_judged: watch::Sender<bool>,
     /// True while a later judgement is planned.
     is_planned: AtomicBool,
     pub(crate) origin: Origin,
@@ -99,7 +99,7 @@ impl Server {
             has_listed: AtomicBool::new(false),
             admission: ArcSwap::default(),
             judging: tokio::sync::Mutex::default(),
-            is_judged: AtomicBool::new(false),
+            is_judged: watch::channel(false).0,
             is_planned: AtomicBool::new(false),
             origin,
             tokens,
@@ -136,7 +136,24 @@ impl Server {
 
     pub(crate) fn set_admission(&self, admission: Admission) {
         self.admission.store(Arc::new(admission));
-        self.is_judged.store(true, Ordering::Release);
+        self.is_judged.send_replace(true);
+    }
+
+    /// Returns true if its lists were judged and nothing of it is accepted. To agents, it has nothing then.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.is_judged.borrow() && !self.admission.load().is_open
+    }
+
+    /// Waits for the first judgement, and returns an error for a server of which nothing is accepted.
+    pub(super) async fn opened(&self) -> Result<(), UpstreamError> {
+        if !*self.is_judged.borrow() {
+            let mut judged = self.is_judged.subscribe();
+            tokio::select! {
+                _judged = judged.wait_for(|is_judged| *is_judged) => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+        if self.admission.load().is_open { Ok(()) } else { Err(self.unavailable()) }
     }
 
     /// Names the server's command or address. Pins belong to it.
@@ -197,14 +214,17 @@ impl Server {
 
     pub(crate) fn status(&self) -> ServerStatus {
         // Read first, because it is set last. A server that counts as judged then shows the lists of that judgement.
-        let is_judged = self.is_judged.load(Ordering::Acquire);
+        let is_judged = *self.is_judged.borrow();
         let admission = self.admission.load();
         let offers = &admission.offers;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = self.wanted_scopes();
-        let (reason, hint) = match &wanted {
-            Some(required) => (Some(required.to_string()), Some(required.hint())),
-            None => (state.reason.clone(), state.hint.clone()),
+        let lapsed = self.lapsed_sign_in().filter(|_| state.name == StateName::Ready);
+        let (reason, hint) = match (&wanted, &lapsed) {
+            (Some(required), _) => (Some(required.to_string()), Some(required.hint())),
+            // A user cannot help. The gateway tries again by itself.
+            (None, Some(required)) => (Some(required.to_string()), None),
+            (None, None) => (state.reason.clone(), state.hint.clone()),
         };
         ServerStatus {
             name: self.settings.name.clone(),
@@ -215,6 +235,8 @@ impl Server {
                 StateName::Ready if !is_judged => StateName::Connecting,
                 // Calls that the sign-in allows still run.
                 StateName::Ready if wanted.is_some() => StateName::NeedsSignIn,
+                // The connection lasts, but every call fails until the token is renewed.
+                StateName::Ready if lapsed.is_some() => StateName::Waiting,
                 name @ (StateName::Connecting
                 | StateName::Ready
                 | StateName::Waiting
@@ -247,6 +269,12 @@ impl Server {
         let tokens = self.tokens.as_ref()?;
         let scopes = tokens.wanted();
         (!scopes.is_empty()).then(|| tokens.required(SignInNeed::MoreScopes(scopes)))
+    }
+
+    /// Returns why the token of the sign-in could not be renewed, if it has expired.
+    fn lapsed_sign_in(&self) -> Option<SignInRequired> {
+        let tokens = self.tokens.as_ref()?;
+        tokens.lapsed().map(|need| tokens.required(need))
     }
 
     /// Returns why the server cannot be started, if its settings have mistakes.

@@ -11,7 +11,8 @@
 //! connection that lasted a minute resets the wait. A call to a server that is down ends the wait, at most once a second.
 //!
 //! A server that asks for OAuth is not connected again until a user signs in, the settings change, or an operator restarts
-//! it. Every [`SIGN_IN_LOOK`], the store is asked for a sign-in at another gateway.
+//! it. Every [`SIGN_IN_LOOK`], the store is asked for a sign-in at another gateway. The sign-in of a connected server is
+//! looked after at the same pace, so that its token does not expire while no agent calls it.
 //!
 //! Invariants:
 //!
@@ -64,7 +65,7 @@ const RELOAD_SHARE: u32 = 4;
 /// Timeout of a read of the tools on the interval. Other servers wait for their turn meanwhile.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time between two looks for a sign-in that was made at another gateway.
+/// Time between two looks at a sign-in: for a change at another gateway, and for a token that is about to expire.
 const SIGN_IN_LOOK: Duration = Duration::from_secs(10);
 
 /// The turn to read tools on the interval, so that a hundred servers are not read at once.
@@ -166,6 +167,24 @@ async fn sign_in_changed(server: &Server) {
     }
 }
 
+/// Waits until a user signs in or out at this gateway, or the sign-in of the connected server ends. It ends when a user
+/// signs out at another gateway, or when the provider no longer renews it. Meanwhile, keeps the token fresh.
+async fn sign_in_over(server: &Server) {
+    let Some(tokens) = server.tokens.as_ref().filter(|tokens| tokens.token().is_some()) else {
+        return sign_in_changed(server).await;
+    };
+    loop {
+        tokio::select! {
+            () = tokens.changed() => return,
+            () = tokio::time::sleep(SIGN_IN_LOOK) => {
+                if !tokens.look_after().await {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 /// Words a failure, with a hint where the server's standard error suggests one.
 fn explained(server: &Server, error: &UpstreamError) -> (String, Option<String>) {
     let mut reason = error.to_string();
@@ -211,7 +230,7 @@ async fn run_once(server: &Arc<Server>, demo: &[String], watch: &dyn Watch) -> E
         end = live(server, &connection, pid, &notices, watch) => end,
         () = server.stop.cancelled() => End::Stop,
         () = server.restart.notified() => End::Restart,
-        () = sign_in_changed(server) => End::Restart,
+        () = sign_in_over(server) => End::Restart,
     };
     match &connection.link {
         Link::Http(link) => link.close().await,

@@ -124,7 +124,8 @@ async fn a_server_that_turns_us_away_waits_with_its_reason() {
         let found = rig.server("fx");
         assert_eq!((found.state, found.reason.as_deref()), (StateName::Waiting, Some(reason)), "{status}");
     };
-    let unauthorized = "the server rejected the credentials (401 Unauthorized); check `headers` for this server";
+    let unauthorized = "the server rejected the credentials (401 Unauthorized) and does not ask for a sign-in; check \
+                        `headers` for this server, or try `mcpproxy servers login fx`";
     check(StatusCode::UNAUTHORIZED, unauthorized).await;
     check(
         StatusCode::FOUND,

@@ -107,6 +107,7 @@ impl Rig {
             demo_command,
             lock: None,
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
+            telemetry: Default::default(),
         };
         let gateway = Gateway::start(options);
         Self { gateway, store, ledger, folder, tokens: AtomicU8::new(1) }

@@ -1,5 +1,6 @@
 //! The addresses that requests may go to.
 
+use crate::address::{farthest, nearest};
 use crate::{AddressError, Fetch, FetchError, Reach, check_url};
 use http::Request;
 
@@ -18,6 +19,14 @@ fn networks_are_told_apart() {
         ("::1", Some(Reach::Loopback)),
         ("::ffff:127.0.0.1", Some(Reach::Loopback)),
         ("::ffff:10.0.0.1", Some(Reach::Private)),
+        ("64:ff9b::8.8.8.8", Some(Reach::Public)),
+        ("64:ff9b::10.0.0.1", Some(Reach::Private)),
+        ("64:ff9b::127.0.0.1", Some(Reach::Loopback)),
+        ("64:ff9b::169.254.169.254", None),
+        ("64:ff9b:1::8.8.8.8", None),
+        ("2002:a00:1::1", Some(Reach::Private)),
+        ("2002:a9fe:a9fe::", None),
+        ("2002:808:808::1", Some(Reach::Public)),
         ("169.254.169.254", None),
         ("::ffff:169.254.169.254", None),
         ("fe80::1", None),
@@ -28,6 +37,23 @@ fn networks_are_told_apart() {
     ];
     for (address, expected) in cases {
         assert_eq!(Reach::of(address.parse().unwrap()), expected, "{address}");
+    }
+}
+
+#[test]
+fn a_name_with_several_addresses_gains_nothing() {
+    let cases = [
+        (&["8.8.8.8", "127.0.0.1"][..], Ok((Reach::Public, Reach::Loopback))),
+        (&["127.0.0.1", "8.8.8.8"], Ok((Reach::Public, Reach::Loopback))),
+        (&["10.0.0.1", "8.8.8.8", "fd00::1"], Ok((Reach::Public, Reach::Private))),
+        (&["127.0.0.1", "::1"], Ok((Reach::Loopback, Reach::Loopback))),
+        (&["8.8.8.8", "169.254.169.254"], Err(AddressError::Forbidden("169.254.169.254".parse().unwrap()))),
+        (&[], Err(AddressError::Unresolved)),
+    ];
+    for (addresses, expected) in cases {
+        let ips = || addresses.iter().map(|address| address.parse().unwrap());
+        let found = farthest(ips()).and_then(|far| Ok((far, nearest(ips())?)));
+        assert_eq!(found, expected, "{addresses:?}");
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! {"bundle":"mcpproxy activity","version":1,"chain":…,"verifier":…,"exported":…,"filter":{…}}
+//!                                        after a rotation, "succession": notes with which each key signs the next
 //! {"start":{"seq":4,"hash":…}}           the position before the first
 //! {"checkpoint":"…"}                     signed for that position
 //! {"digest":…,"hash":…}                  position 5: not selected, so only its digest
@@ -94,7 +95,8 @@ impl Store {
     ) -> Result<Exported, ExportError> {
         let chain = self.chain_of(selection).await?;
         let range = self.range(&chain, selection).await?;
-        let mut text = wire::header(&chain.name, &range.walk.verifier, selection);
+        let succession = self.path_to(&range.walk.verifier).await?;
+        let mut text = wire::header(&chain.name, &range.walk.verifier, &succession, selection);
         text.push_str(&wire::start(range.walk.seq, &range.walk.hash));
         if let Some(note) = &range.first_note {
             text.push_str(&wire::checkpoint(note));

@@ -43,6 +43,8 @@ pub enum DamageKind {
     WrongKey,
     /// Records were removed without a valid signature of the gateway.
     UnsignedRemoval,
+    /// A record tells of a restore, but no checkpoint covers it.
+    UnsignedRestore,
     /// Records refer to a chain that does not exist.
     NoSuchChain,
     /// The chain of a trusted key is missing.
@@ -90,6 +92,9 @@ impl fmt::Display for DamageKind {
             Self::UnsignedRemoval => {
                 f.write_str("records were removed without a signature of the gateway that wrote them")
             }
+            Self::UnsignedRestore => f.write_str(
+                "the record says that the log was restored from a backup, but it is not signed, so it proves nothing",
+            ),
             Self::NoSuchChain => f.write_str("the database has no chain for this record"),
             Self::ChainGone => f.write_str("the database has no chain for this key"),
         }

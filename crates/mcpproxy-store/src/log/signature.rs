@@ -8,8 +8,8 @@
 //! — mcpproxy/2f1b6c0d9e8a7b6c5d4e cGxlYXNl…     name of the key, then base64(key id + signature)
 //! ```
 //!
-//! The gateway signs three kinds of text: checkpoints, removals (`removal.rs`) and the seal of a bundle
-//! (`bundle/seal.rs`). Their second lines differ, so no signature of one kind can pass as another.
+//! The gateway signs four kinds of text: checkpoints, removals (`removal.rs`), the seal of a bundle (`bundle/seal.rs`)
+//! and the next key (`succession.rs`). Their second lines differ, so no signature of one kind can pass as another.
 //!
 //! The chain is named after its key: the first 10 bytes of SHA-256 of the public key, in hexadecimal. So an attacker
 //! cannot replace the key that the database stores for a chain without also changing the name. To detect a replaced

@@ -12,5 +12,5 @@ mod write;
 
 pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow, Stretch};
 pub(super) use retention::More;
-use take::Head;
+pub(crate) use take::{Head, head};
 pub(super) use write::{RecordWriter, Settled};

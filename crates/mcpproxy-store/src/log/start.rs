@@ -51,8 +51,8 @@ impl Store {
         match (written, key) {
             (None, _) => Ok(()),
             (Some(chain), None) => Err(StoreError::KeyMissing { chain }),
-            (Some(chain), Some(key)) if chain != key.chain() => Err(StoreError::KeyReplaced { chain }),
-            (Some(_), Some(_)) => Ok(()),
+            (Some(chain), Some(key)) if chain == key.chain() || self.succeeds(&chain, key).await? => Ok(()),
+            (Some(chain), Some(_)) => Err(StoreError::KeyReplaced { chain }),
         }
     }
 
@@ -60,10 +60,13 @@ impl Store {
     pub(super) async fn check_chain(&self, key: &Verifier, newest: Option<&Path>) -> Result<(), StoreError> {
         let note = newest.map(read_note).transpose()?.flatten();
         let other = note.as_deref().and_then(chain_of).filter(|chain| *chain != key.chain());
-        if let Some(chain) = other {
-            return Err(StoreError::KeyReplaced { chain: chain.to_owned() });
-        }
-        let signed = note.and_then(|note| {
+        let is_older = match other {
+            // A rotation of the key was interrupted before the new chain had a checkpoint.
+            Some(chain) if self.succeeds(chain, key).await? => true,
+            Some(chain) => return Err(StoreError::KeyReplaced { chain: chain.to_owned() }),
+            None => false,
+        };
+        let signed = note.filter(|_| !is_older).and_then(|note| {
             let opened = Checkpoint::open(&note, key);
             opened.inspect_err(|e| tracing::warn!(error = with_causes(e), "ignoring an unusable checkpoint.txt")).ok()
         });

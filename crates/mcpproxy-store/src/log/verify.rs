@@ -7,6 +7,7 @@
 //! 3. Every position exists once, its line has the stored hash, ids are in order, and payloads match their digests.
 //! 4. Checkpoints match, both those in the database and those that the caller kept outside.
 //! 5. The chain reaches the last signed position, so that nothing was cut off at the end.
+//! 6. A checkpoint of a history that a restore replaced needs a signed record of that restore (`restore.rs`).
 //!
 //! Hashes alone prove nothing against an attacker who rewrites the whole database. The proof comes from outside: a
 //! saved [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
@@ -19,7 +20,9 @@
 use std::collections::BTreeMap;
 
 use crate::log::positions::{ChainWalk, Positions, WalkCounts};
+use crate::log::restore::RecordedRestore;
 use crate::log::sql::{ChainRow, Nearest, Stretch};
+use crate::log::succession::{Predecessor, Succession};
 use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
 
 /// Positions to read at a time. The range shrinks while rows carry much text.
@@ -60,6 +63,8 @@ pub struct ChainVerdict {
     pub last_signed: Option<i64>,
     /// `true` if its key is a trusted key.
     pub is_trusted: bool,
+    /// The restores that its records tell of, oldest first.
+    pub restores: Vec<RecordedRestore>,
     pub damage: Option<Damage>,
 }
 
@@ -112,6 +117,7 @@ impl Store {
         let rows = database.chain_rows().await?;
         let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
         let mut evidence = Evidence::new(options)?;
+        evidence.follow_keys(self, &rows).await?;
         let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
         let mut meter = ProgressMeter::new(progress, total.max(0).unsigned_abs());
         let mut verdicts = Vec::new();
@@ -146,7 +152,12 @@ impl Store {
         let Some(verifier) = verifier else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::WrongKey)));
         };
-        let notes = opened(&notes, &verifier)?;
+        let mut notes = opened(&notes, &verifier)?;
+        let restores = self.restores(row.number).await?;
+        let excused = excuse(&mut notes, &restores);
+        for end in evidence.ends.remove(&row.name).into_iter().flatten() {
+            notes.entry(end.seq).or_default().push(end);
+        }
         let signed = row.signed_seq.max(notes.keys().next_back().copied());
         let Some(removal) = self.database().removal(row.number).await? else {
             return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
@@ -163,7 +174,14 @@ impl Store {
         {
             check.damage = Some(Damage { seq: end + 1, id: None, what: DamageKind::Truncated { signed } });
         }
-        Ok(check.verdict(trusted.is_some()))
+        // A record of a restore counts only if its position is signed.
+        let is_signed = |seq: i64| check.walk.counts.last_signed.is_some_and(|signed| signed >= seq);
+        if check.damage.is_none()
+            && let Some(seq) = excused.filter(|seq| !is_signed(*seq))
+        {
+            check.damage = Some(Damage { seq, id: None, what: DamageKind::UnsignedRestore });
+        }
+        Ok(check.verdict(trusted.is_some(), restores))
     }
 }
 
@@ -251,7 +269,7 @@ impl Check {
         Ok(true)
     }
 
-    fn verdict(self, is_trusted: bool) -> ChainVerdict {
+    fn verdict(self, is_trusted: bool, restores: Vec<RecordedRestore>) -> ChainVerdict {
         let WalkCounts { records, payloads, erased, checkpoints, last_signed } = self.walk.counts;
         ChainVerdict {
             chain: self.chain.name,
@@ -263,6 +281,7 @@ impl Check {
             erased,
             last_signed,
             is_trusted,
+            restores,
             damage: self.damage,
         }
     }
@@ -310,9 +329,29 @@ impl Job {
 struct Evidence {
     notes: BTreeMap<String, Vec<String>>,
     trusted: BTreeMap<String, Verifier>,
+    /// The ends of older chains, which the first record of the next chain states.
+    ends: BTreeMap<String, Vec<Checkpoint>>,
 }
 
 impl Evidence {
+    /// Trusts the keys that trusted keys signed, and the older keys whose chains they continue.
+    async fn follow_keys(&mut self, store: &Store, rows: &[ChainRow]) -> Result<(), StoreError> {
+        for Succession { old, new, .. } in store.successions().await? {
+            if self.trusted.get(old.chain()) == Some(&old) && rows.iter().any(|row| row.name == new.chain()) {
+                self.trusted.insert(new.chain().to_owned(), new);
+            }
+        }
+        // The newest first: each one leads to the one before.
+        for Predecessor { by, seq, old, end } in store.predecessors().await?.into_iter().rev() {
+            let is_signed = rows.iter().any(|row| row.name == by && row.signed_seq.is_some_and(|signed| signed >= seq));
+            if is_signed && self.trusted.contains_key(&by) {
+                self.ends.entry(old.chain().to_owned()).or_default().push(end);
+                self.trusted.entry(old.chain().to_owned()).or_insert(old);
+            }
+        }
+        Ok(())
+    }
+
     fn new(options: VerifyOptions) -> Result<Self, StoreError> {
         let mut notes = BTreeMap::<String, Vec<String>>::new();
         for note in options.checkpoints {
@@ -320,7 +359,7 @@ impl Evidence {
             notes.entry(chain.to_owned()).or_default().push(note);
         }
         let trusted = options.trusted.into_iter().map(|verifier| (verifier.chain().to_owned(), verifier)).collect();
-        Ok(Self { notes, trusted })
+        Ok(Self { notes, trusted, ends: BTreeMap::new() })
     }
 
     /// Verdicts for chains that should exist and do not.
@@ -373,6 +412,7 @@ impl ChainVerdict {
             erased: 0,
             last_signed: None,
             is_trusted: false,
+            restores: Vec::new(),
             damage: Some(damage),
         }
     }
@@ -385,6 +425,20 @@ fn opened(notes: &[String], verifier: &Verifier) -> Result<BTreeMap<i64, Vec<Che
         checkpoints.entry(checkpoint.seq).or_default().push(checkpoint);
     }
     Ok(checkpoints)
+}
+
+/// Takes away the checkpoints of histories that restores replaced. Returns the last position that must be signed for that.
+fn excuse(notes: &mut BTreeMap<i64, Vec<Checkpoint>>, restores: &[RecordedRestore]) -> Option<i64> {
+    let mut needed = None;
+    for checkpoints in notes.values_mut() {
+        checkpoints.retain(|checkpoint| {
+            let restore = restores.iter().find(|restore| restore.excuses(checkpoint));
+            needed = needed.max(restore.map(|restore| restore.seq));
+            restore.is_none()
+        });
+    }
+    notes.retain(|_, checkpoints| !checkpoints.is_empty());
+    needed
 }
 
 fn claimed_seq(note: &str) -> Option<i64> {

@@ -12,7 +12,7 @@
 //! | admitted as stricter | nothing is accepted | nothing: there is nothing to compare with |
 //! | admitted otherwise | | accepted; the version before becomes a former one |
 //! | held | the same pin is accepted or rejected | nothing: a user decided meanwhile |
-//! | held, because the stored row is damaged | | it waits |
+//! | held, because the stored row is damaged, or because the lock file lacks it | | it waits |
 //! | held | the same pin waits | it goes on waiting |
 //! | held | another pin waits, or none | it waits, and `times` rises |
 //! | not held | something waits | it is withdrawn |
@@ -70,9 +70,14 @@ impl<'a> Plan<'a> {
             let key = key_digest(&held.definition.key);
             let now_accepted = accepted.get(&key).or(state.accepted.get(&key).map(|row| &row.pin));
             let is_decided = now_accepted == Some(&held.pin) || state.rejected.contains_key(&(key, held.pin));
-            // Its stored text or name is damaged. The pin beside it may be whole, and proves nothing.
-            let is_damaged = held.reason == Held::Unreadable;
-            if (is_decided && !is_damaged) || kept.contains(&key) {
+            let is_open_again = match held.reason {
+                // Its stored text or name is damaged. The pin beside it may be whole, and proves nothing.
+                Held::Unreadable => true,
+                // Decisions of users do not count beside a lock file. Without a row it would be news with every list.
+                Held::NotLocked => true,
+                Held::FirstSight | Held::New | Held::Changed | Held::Suspicious | Held::Rejected => false,
+            };
+            if (is_decided && !is_open_again) || kept.contains(&key) {
                 continue;
             }
             let more = size(held.definition) + held.details.len();
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn versions_wait_unless_a_user_has_decided() {
-        let others = |reason: &Held| !matches!(reason, Held::Rejected | Held::Unreadable);
+        let others = |reason: &Held| !matches!(reason, Held::Rejected | Held::Unreadable | Held::NotLocked);
         for reason in Held::ALL.into_iter().filter(others) {
             check_held(reason, [0, 0, 0], "wait 1");
             check_held(reason, [1, 0, 0], "wait 8");
@@ -230,10 +235,13 @@ mod tests {
             check_held(reason, [1, 0, 2], "");
             check_held(reason, [0, 3, 2], "withdraw");
         }
-        // What was decided cannot be read, so a user decides again.
-        check_held(Held::Unreadable, [0, 0, 0], "wait 1");
-        check_held(Held::Unreadable, [2, 0, 0], "wait 8");
-        check_held(Held::Unreadable, [0, 2, 2], "explain");
+        // What was decided cannot be read, so a user decides again. Beside a lock file, it does not count.
+        for reason in [Held::Unreadable, Held::NotLocked] {
+            check_held(reason, [0, 0, 0], "wait 1");
+            check_held(reason, [2, 0, 0], "wait 8");
+            check_held(reason, [0, 2, 2], "explain");
+            check_held(reason, [2, 2, 0], "explain");
+        }
         check_held(Held::Rejected, [1, 0, 0], "");
         check_held(Held::Rejected, [1, 2, 0], "withdraw, count 3");
     }

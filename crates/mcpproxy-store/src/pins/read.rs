@@ -13,13 +13,13 @@ const WHAT: &str = "a malformed definition of a server";
 
 /// One statement, so that all of it is of one moment. If a server became known between two statements, its accepted
 /// definitions would be compared by the rule for first sight.
-const KNOWN: &str = "SELECT CAST('accepted' AS TEXT), key, kind, name, formula, pin, json, CAST(NULL AS TEXT) \
-     FROM accepted_pins WHERE identity = $1 \
-     UNION ALL SELECT 'waiting', key, kind, name, formula, pin, json, reason \
+const KNOWN: &str = "SELECT CAST('accepted' AS TEXT), key, kind, name, formula, pin, json, CAST(NULL AS TEXT), \
+     CAST(NULL AS BIGINT) FROM accepted_pins WHERE identity = $1 \
+     UNION ALL SELECT 'waiting', key, kind, name, formula, pin, json, reason, first_seen_ms \
      FROM waiting_pins WHERE identity = $1 \
-     UNION ALL SELECT 'rejected', key, kind, name, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, NULL \
-     FROM past_pins WHERE identity = $1 AND state = 'rejected' \
-     UNION ALL SELECT 'server', NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM pinned_servers WHERE identity = $1";
+     UNION ALL SELECT 'rejected', key, kind, name, formula, pin, CASE WHEN formula = $2 THEN NULL ELSE json END, NULL, \
+     NULL FROM past_pins WHERE identity = $1 AND state = 'rejected' \
+     UNION ALL SELECT 'server', NULL, NULL, NULL, NULL, NULL, NULL, NULL, revision FROM pinned_servers WHERE identity = $1";
 const WAITING: &str = "SELECT w.key, w.kind, w.name, w.formula, w.pin, w.json, w.reason, w.details, w.first_seen_ms, \
      w.times, s.last_seen_ms, a.formula, a.pin, a.json \
      FROM waiting_pins AS w JOIN pinned_servers AS s ON s.identity = w.identity \
@@ -117,6 +117,7 @@ fn known(rows: &[Row]) -> Result<Known, StoreError> {
         let what = columns.word(0)?;
         if what == "server" {
             known.is_known = true;
+            known.is_noted = columns.number(8)? == 0;
             continue;
         }
         let digest = columns.digest(1)?;
@@ -148,7 +149,9 @@ fn add_known(known: &mut Known, what: &str, columns: &Columns<'_>) -> Result<(),
             // A reviewer needs all of it. If the row cannot be shown, it does not wait, and the next list writes it again.
             let _reason = columns.known(7, Held::parse)?;
             let pin = pin.filter(|_| json.is_some()).ok_or_else(|| columns.corrupt())?;
-            known.definitions.entry(key).or_default().waiting = Some(pin);
+            let since_ms = columns.number(8)?;
+            let pinned = known.definitions.entry(key).or_default();
+            (pinned.waiting, pinned.waiting_since_ms) = (Some(pin), Some(since_ms));
         }
         // Without its text, a pin of another formula matches nothing. The definition waits for a user again.
         _ => known.definitions.entry(key).or_default().rejected.extend(pin),

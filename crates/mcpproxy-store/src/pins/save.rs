@@ -20,6 +20,9 @@ const TOUCH_PAUSE_MS: i64 = 60_000;
 const LOCK: &str = "INSERT INTO pinned_servers (identity, server, first_seen_ms, last_seen_ms, revision) \
      VALUES ($1, $2, $3, $3, 1) ON CONFLICT (identity) DO UPDATE SET revision = pinned_servers.revision + 1 \
      RETURNING last_seen_ms, revision";
+/// Revision 0: nothing was listed yet. Every list and every decision raises it.
+const NOTE: &str = "INSERT INTO pinned_servers (identity, server, first_seen_ms, last_seen_ms, revision) \
+     VALUES ($1, $2, $3, $3, 0) ON CONFLICT (identity) DO NOTHING";
 const SEEN: &str = "UPDATE pinned_servers SET server = $2, last_seen_ms = $3, listing = $4 WHERE identity = $1";
 
 impl Store {
@@ -35,6 +38,13 @@ impl Store {
         }
         let save = async |connection: &mut Connection| save(connection, listing, &digest).await;
         self.database().write(save, CHANGING).await?
+    }
+
+    /// Notes a server that must be reviewed before it has listed anything. Its first list is then never one of a new
+    /// server, also after a restart. A server that is known stays as it is.
+    pub async fn note_server(&self, identity: &str, server: &str, now_ms: i64) -> Result<(), StoreError> {
+        let values = vec![Value::text(identity), Value::text(server), Value::int(now_ms)];
+        self.database().change(Statement::new(NOTE, values), CHANGING).await.map(drop)
     }
 
     async fn last_listing(&self, identity: &str) -> Result<Option<(i64, Option<Vec<u8>>)>, StoreError> {

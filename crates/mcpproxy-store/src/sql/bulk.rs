@@ -136,7 +136,7 @@ impl Column {
         }
     }
 
-    fn array(self) -> &'static str {
+    pub(crate) fn array(self) -> &'static str {
         match self {
             Self::Int => "bigint[]",
             Self::Text => "text[]",

@@ -97,6 +97,13 @@ impl Database {
         Ok(Self { location, readers, access: Access::ReadOnly })
     }
 
+    /// Opens a database into which a copy has not finished, for the process that copies.
+    pub(crate) fn open_half_copied(location: &Location) -> Result<Self, StoreError> {
+        let location = absolute(location)?;
+        let readers = readers(&location, Access::ReadWrite)?;
+        Ok(Self { location, readers, access: Access::ReadWrite })
+    }
+
     pub(crate) async fn close(&self) {
         self.readers.close().await;
         // The last connection to a SQLite database checkpoints its WAL, but only if it may write.
@@ -163,6 +170,15 @@ pub(crate) async fn connect(location: &Location) -> Result<Connection, StoreErro
         Location::Sqlite(path) => connect_sqlite(path).await,
         Location::Postgres(url) => connect_postgres(url).await,
     }
+}
+
+/// Connects to a database that may have no file and no tables yet.
+pub(super) async fn connect_new(location: &Location) -> Result<Connection, StoreError> {
+    let location = absolute(location)?;
+    if let Location::Sqlite(path) = &location {
+        create_private(path).map_err(not_opened(path))?;
+    }
+    connect(&location).await
 }
 
 async fn connect_sqlite(path: &Path) -> Result<Connection, StoreError> {

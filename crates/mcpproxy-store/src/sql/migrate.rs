@@ -23,10 +23,10 @@ const STEPS: &[&str] = &[
     include_str!("schema/0012_exports.sql"),
     include_str!("schema/0013_tool_vectors.sql"),
 ];
-const KNOWN: i64 = STEPS.len() as i64;
+pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";
 /// An arbitrary number that all gateways share.
-const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
+pub(super) const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
 
 pub(super) async fn run(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     if version(connection).await? == KNOWN {
@@ -48,15 +48,25 @@ pub(super) async fn run(connection: &mut Connection, location: &Location) -> Res
     outcome.and(ended)
 }
 
-async fn steps(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
+/// Upgrades to the current version, in a transaction that has begun.
+pub(super) async fn steps(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let found = version(connection).await?;
     if found > KNOWN {
         return Err(StoreError::Newer { location: location.clone(), found, known: KNOWN });
     }
+    if found < 0 {
+        return Err(StoreError::HalfCopied { location: location.clone() });
+    }
+    create(connection, KNOWN).await
+}
+
+/// Upgrades to a version that this program knows, or creates it, in a transaction that has begun.
+pub(super) async fn create(connection: &mut Connection, target: i64) -> Result<(), StoreError> {
     if connection.dialect() == Dialect::Postgres {
         check_encoding(connection).await?;
     }
-    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+    let found = usize::try_from(version(connection).await?).unwrap_or(0);
+    for step in STEPS.iter().take(usize::try_from(target).unwrap_or(0)).skip(found) {
         let text = match connection.dialect() {
             Dialect::Sqlite => (*step).to_owned(),
             Dialect::Postgres => for_postgres(step),
@@ -83,12 +93,14 @@ pub(super) async fn check(connection: &mut Connection, location: &Location) -> R
     match version(connection).await? {
         found if found > KNOWN => Err(StoreError::Newer { location: location.clone(), found, known: KNOWN }),
         0 => Err(StoreError::NotReady { location: location.clone() }),
+        ..0 => Err(StoreError::HalfCopied { location: location.clone() }),
         found if found < KNOWN => Err(StoreError::Older { location: location.clone(), found, known: KNOWN }),
         _ => Ok(()),
     }
 }
 
-async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
+/// Reads the schema version. It is 0 without tables, and negative while a copy into the database has not finished.
+pub(super) async fn version(connection: &mut Connection) -> Result<i64, StoreError> {
     let failed = StoreError::while_trying("read the schema version of the database");
     let exists = match connection.dialect() {
         Dialect::Sqlite => "SELECT count(*) FROM sqlite_master WHERE name = 'schema_version'",
@@ -140,5 +152,20 @@ mod tests {
         run(&mut connection, &Location::Sqlite("memory".into())).await.unwrap();
         let rows = connection.fetch(Statement::plain("PRAGMA temp_store")).await.unwrap();
         assert_eq!(rows[0].int(0).unwrap(), Some(2), "2 is MEMORY");
+    }
+
+    /// During a rolling update, gateways of the previous version go on after the first gateway of this version has
+    /// upgraded the database. So the last step may only add: tables, indexes for speed, and columns that may stay empty.
+    #[test]
+    fn the_last_step_leaves_the_previous_version_working() {
+        let text: Vec<&str> = STEPS.last().unwrap().lines().map(|line| line.split("--").next().unwrap()).collect();
+        let text = text.join("\n");
+        for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            let begins = |words: &str| statement.starts_with(words);
+            let adds_column =
+                begins("ALTER TABLE") && statement.contains(" ADD COLUMN ") && !statement.contains("NOT NULL");
+            let is_safe = begins("CREATE TABLE") || begins("CREATE INDEX") || begins("UPDATE schema_version");
+            assert!(is_safe || adds_column, "{statement}");
+        }
     }
 }

@@ -122,7 +122,8 @@ impl Guard {
         let (name, port) = split_port(host);
         let right_port = match port {
             Some(port) => port.parse() == Ok(self.port),
-            None => self.port == 80,
+            // Clients leave out the port that belongs to the scheme.
+            None => matches!(self.port, 80 | 443),
         };
         let is_own = self.own.as_ref().is_some_and(|own| own.host.eq_ignore_ascii_case(host));
         self.any_host

@@ -14,12 +14,22 @@ pub(crate) fn is_own(headers: &HeaderMap, own: &str) -> bool {
     let from_page = match text(ORIGIN) {
         None => true,
         Some(origin) => {
-            let place = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            // On a host with TLS, a page of `http://` is from another program, or from someone on the network.
+            let may_be_plain = own.starts_with("http://") || text(HOST).is_some_and(is_loopback);
+            let plain = || origin.strip_prefix("http://").filter(|_| may_be_plain);
+            let place = origin.strip_prefix("https://").or_else(plain);
             let is_host = place.is_some_and(|place| text(HOST).is_some_and(|host| host.eq_ignore_ascii_case(place)));
             is_host || origin.eq_ignore_ascii_case(own)
         }
     };
     from_page && text(FETCH_SITE).is_none_or(|site| matches!(site, "same-origin" | "none"))
+}
+
+fn is_loopback(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
+        let port = host.strip_prefix(name);
+        port.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+    })
 }
 
 /// Compares a token in constant time.
@@ -61,6 +71,8 @@ mod tests {
         check("localhost:8080", None, None, true);
         check("localhost:8080", Some("http://localhost:8080"), None, true);
         check("localhost:8080", Some("http://LOCALHOST:8080"), Some("same-origin"), true);
+        check("gate.example", Some("http://gate.example"), None, false);
+        check("other.example", Some("https://other.example"), None, true);
         check("localhost:8080", Some("http://localhost:5173"), None, false);
         check("localhost:8080", Some("http://127.0.0.1:8080"), None, false);
         check("localhost:8080", Some("null"), None, false);

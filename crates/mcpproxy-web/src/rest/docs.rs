@@ -37,7 +37,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
 }];
 
 const STYLE: &str = include_str!("docs/style.css");
-/// A placeholder for the address of the gateway.
+/// A placeholder for the address of the gateway, with its scheme.
 const ADDRESS: &str = "{address}";
 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 
 async fn page(State(web): State<Arc<Web>>) -> Response {
     let headers = [(header::CONTENT_SECURITY_POLICY, POLICY.as_str()), (header::REFERRER_POLICY, "no-referrer")];
-    (headers, Html(PAGE.replace(ADDRESS, &escape(&web.facts.address)))).into_response()
+    (headers, Html(PAGE.replace(ADDRESS, &escape(&web.facts.origin())))).into_response()
 }
 
 /// An operation of the document.

@@ -31,7 +31,8 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[Endpoint {
 
 async fn read(State(web): State<Arc<Web>>) -> Result<Response, Problem> {
     if let Some(address) = web.facts.metrics_address {
-        return Err(Problem::METRICS_ELSEWHERE.message(format!("metrics are at http://{address}/metrics")));
+        let scheme = if web.facts.metrics_tls().is_some() { "https" } else { "http" };
+        return Err(Problem::METRICS_ELSEWHERE.message(format!("metrics are at {scheme}://{address}/metrics")));
     }
     if !web.gateway.settings().metrics.enabled {
         return Err(Problem::METRICS_OFF);

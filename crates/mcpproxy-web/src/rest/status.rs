@@ -129,6 +129,7 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
         version: web.facts.version,
         pid: std::process::id(),
         address: web.facts.address.clone(),
+        tls: web.facts.tls.as_ref().map(|tls| wire::TlsState::of(tls, (web.facts.now_ms)())),
         uptime_ms: web.facts.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
         ui_url: format!("{}/ui/", web.facts.base_url.trim_end_matches('/')),
         servers,

@@ -14,7 +14,7 @@ use axum::body::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::connections::Activity;
+use super::activity::Activity;
 
 /// The time that a body may take.
 #[derive(Clone, Copy)]
@@ -117,14 +117,37 @@ where
 }
 
 /// The body of an answer. The connection is busy until it is dropped.
+///
+/// HTTP/2 takes a part of the body when the peer has room for at least one byte, and keeps the rest of that part itself. So
+/// parts are small there. A peer that makes no room for a whole part does not read its answer (`activity.rs`).
 pub(super) struct AnswerBody<B> {
     inner: B,
     activity: Arc<Activity>,
+    /// The rest of a part that was too large.
+    rest: Bytes,
+    has_begun: bool,
 }
+
+/// Largest part of an answer for HTTP/2, which is also its usual frame.
+const PART_MAX_BYTES: usize = 16 * 1024;
 
 impl<B> AnswerBody<B> {
     pub(super) fn new(inner: B, activity: Arc<Activity>) -> Self {
-        Self { inner, activity }
+        Self { inner, activity, rest: Bytes::new(), has_begun: false }
+    }
+
+    /// Keeps what is too much for one part of HTTP/2.
+    fn part_of(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let mut bytes = match frame.into_data() {
+            Ok(bytes) => bytes,
+            Err(trailers) => return trailers,
+        };
+        if bytes.len() > PART_MAX_BYTES {
+            self.rest = bytes.split_off(PART_MAX_BYTES);
+        }
+        self.has_begun = true;
+        self.activity.part_is_handed();
+        Frame::data(bytes)
     }
 }
 
@@ -134,19 +157,31 @@ impl<B> Drop for AnswerBody<B> {
     }
 }
 
-impl<B: Body + Unpin> Body for AnswerBody<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes> + Unpin> Body for AnswerBody<B> {
+    type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = &mut *self;
+        if !this.activity.is_one_of_several() {
+            return Pin::new(&mut this.inner).poll_frame(context);
+        }
+        this.activity.part_is_wanted();
+        let frame = if this.rest.is_empty() {
+            match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                ended_or_failed => return Poll::Ready(ended_or_failed),
+            }
+        } else {
+            Frame::data(std::mem::take(&mut this.rest))
+        };
+        Poll::Ready(Some(Ok(this.part_of(frame))))
     }
 
+    /// With HTTP/2, the last part does not end the body. This value lives until the peer has room for more, so that an
+    /// answer that nobody reads is noticed however short it is.
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        !self.has_begun && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -192,5 +227,22 @@ mod tests {
             let frame = if is_late { body.frame().await } else { body.frame().now_or_never().flatten() };
             assert_eq!((frame.is_some_and(|frame| frame.is_err()), activity.is_late()), (is_late, is_late));
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_http2_comes_in_small_parts() {
+        let text = vec![b'x'; 2 * PART_MAX_BYTES + 1];
+        let connection = Arc::new(Activity::new(std::time::Instant::now()));
+        let whole = |activity: Arc<Activity>| AnswerBody::new(axum::body::Body::from(text.clone()), activity);
+        let mut body = whole(Activity::of_request(&connection));
+        let mut sizes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            sizes.push(frame.unwrap().into_data().unwrap().len());
+            assert!(!body.is_end_stream());
+        }
+        assert_eq!(sizes, [PART_MAX_BYTES, PART_MAX_BYTES, 1]);
+        let mut body = whole(connection);
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap().len(), text.len());
+        assert!(body.is_end_stream(), "with HTTP/1, nothing changes");
     }
 }

@@ -18,13 +18,13 @@
 //! its next one is closed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::activity::{Activity, millis};
 use crate::peer::Peer;
 
 /// Files for everything but connections of agents and users: servers, the database, logs.
@@ -32,8 +32,6 @@ const OTHER_FILES: u64 = 256;
 /// Limits the memory of connections, however many files may be open.
 const CONNECTIONS_MAX: u64 = 4096;
 const CONNECTIONS_MIN: u64 = 16;
-/// The time in which the first request of a new connection should arrive.
-const NEW_MS: u64 = 250;
 /// Pause before another attempt to make room, while all connections are busy.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -89,31 +87,6 @@ pub(super) struct Connection {
     _slot: Slot,
 }
 
-/// Reasons to keep a waiting connection. The least one comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    NeverUseful,
-    WasUseful,
-    New,
-}
-
-/// The state of a connection, as far as replacing it is concerned. A connection has at most one request at a time.
-pub(super) struct Activity {
-    /// True from the last byte of a request to the last byte of its answer.
-    is_busy: AtomicBool,
-    /// True if any request was answered, so that the connection is not new.
-    was_answered: AtomicBool,
-    /// True if any request succeeded.
-    was_useful: AtomicBool,
-    /// The start of the current state, in milliseconds after `began`.
-    since_ms: AtomicU64,
-    /// True if the body of the current request took too long.
-    is_late: AtomicBool,
-    /// True if a request has two lengths. Nothing that follows can be trusted, so it stays true.
-    is_ambiguous: AtomicBool,
-    began: Instant,
-}
-
 impl Connections {
     pub(super) fn new(limits: ConnectionLimits) -> Arc<Self> {
         Self::since(limits, Instant::now())
@@ -159,13 +132,9 @@ impl Connections {
         let table = self.table();
         let now_ms = millis(self.began.elapsed());
         let rows = table.rows.iter().filter(|(_, row)| of.is_none_or(|peer| peer == row.peer));
-        let waiting =
-            rows.filter(|(_, row)| !row.close.is_cancelled() && !row.activity.is_busy.load(Ordering::Relaxed));
+        let waiting = rows.filter(|(_, row)| !row.close.is_cancelled() && !row.activity.is_busy());
         // Ids grow, so that of two connections of the same millisecond the older one is closed.
-        let worst = waiting.min_by_key(|(id, row)| {
-            let since_ms = row.activity.since_ms.load(Ordering::Relaxed);
-            (row.activity.worth(since_ms, now_ms), since_ms, **id)
-        });
+        let worst = waiting.min_by_key(|(id, row)| (row.activity.worth(now_ms), row.activity.since_ms(), **id));
         worst.inspect(|(_, row)| row.close.cancel()).is_some()
     }
 
@@ -178,78 +147,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.connections.table().rows.remove(&self.id);
     }
-}
-
-impl Activity {
-    pub(super) fn new(began: Instant) -> Self {
-        let activity = Self {
-            is_busy: AtomicBool::new(false),
-            was_answered: AtomicBool::new(false),
-            was_useful: AtomicBool::new(false),
-            since_ms: AtomicU64::new(0),
-            is_late: AtomicBool::new(false),
-            is_ambiguous: AtomicBool::new(false),
-            began,
-        };
-        activity.touch();
-        activity
-    }
-
-    /// The head of a request has arrived.
-    pub(super) fn request_begins(&self) {
-        self.is_late.store(false, Ordering::Relaxed);
-        self.touch();
-    }
-
-    /// The whole request has arrived.
-    pub(super) fn request_is_complete(&self) {
-        self.is_busy.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn request_is_late(&self) {
-        self.is_late.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_late(&self) -> bool {
-        self.is_late.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn request_is_ambiguous(&self) {
-        self.is_ambiguous.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_ambiguous(&self) -> bool {
-        self.is_ambiguous.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn was_useful(&self) {
-        self.was_useful.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn answer_ends(&self) {
-        self.was_answered.store(true, Ordering::Relaxed);
-        self.touch();
-        self.is_busy.store(false, Ordering::Relaxed);
-    }
-
-    fn worth(&self, since_ms: u64, now_ms: u64) -> Worth {
-        let is_young = now_ms.saturating_sub(since_ms) < NEW_MS;
-        if self.was_useful.load(Ordering::Relaxed) {
-            Worth::WasUseful
-        } else if is_young && !self.was_answered.load(Ordering::Relaxed) {
-            Worth::New
-        } else {
-            Worth::NeverUseful
-        }
-    }
-
-    fn touch(&self) {
-        self.since_ms.store(millis(self.began.elapsed()), Ordering::Relaxed);
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -266,7 +163,7 @@ mod tests {
     async fn open(connections: &Arc<Connections>, of: u8, since_ms: u64) -> Connection {
         let slot = connections.slot().await;
         let connection = connections.add(peer(of), slot).unwrap();
-        connection.activity.since_ms.store(since_ms, Ordering::Relaxed);
+        connection.activity.waits_since(since_ms);
         connection
     }
 
@@ -319,10 +216,6 @@ mod tests {
             assert!(connections.close_one(None));
             assert_eq!(closed(&[&half, &idle, &new]), expected);
         }
-        let (now_ms, activity) = (0, Activity::new(Instant::now()));
-        assert_eq!(activity.worth(now_ms, now_ms), Worth::New);
-        activity.answer_ends();
-        assert_eq!(activity.worth(now_ms, now_ms), Worth::NeverUseful, "after a refusal");
     }
 
     #[tokio::test]

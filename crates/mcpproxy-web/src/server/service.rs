@@ -1,4 +1,7 @@
 //! The routes as one connection sees them: requests carry the peer of their connection and a body with a deadline.
+//!
+//! A request of HTTP/2 is brought into the form of HTTP/1, so that everything behind this sees one form: the host is in the
+//! header `Host`, and the URI has only a path.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,12 +10,12 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use http::Request;
-use http::header::{CONNECTION, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{Request, Uri};
 use tower::Service;
 
+use super::activity::Activity;
 use super::body::{AnswerBody, BodyDeadline, TimedBody};
-use super::connections::Activity;
 use crate::peer::Peer;
 use crate::problem::Problem;
 
@@ -22,11 +25,17 @@ pub(super) struct ConnectionService<S> {
     app: S,
     peer: Peer,
     activity: Arc<Activity>,
+    has_concurrent_requests: bool,
 }
 
 impl<S> ConnectionService<S> {
     pub(super) fn new(app: S, peer: Peer, activity: Arc<Activity>) -> Self {
-        Self { app, peer, activity }
+        Self { app, peer, activity, has_concurrent_requests: false }
+    }
+
+    /// Serves HTTP/2, which can have several requests at a time.
+    pub(super) fn with_concurrent_requests(self) -> Self {
+        Self { has_concurrent_requests: true, ..self }
     }
 }
 
@@ -45,13 +54,31 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.activity.request_begins();
+        let activity = if self.has_concurrent_requests {
+            name_host(&mut request);
+            Activity::of_request(&self.activity)
+        } else {
+            Arc::clone(&self.activity)
+        };
+        activity.request_begins();
         request.extensions_mut().insert(self.peer);
-        if self.activity.is_ambiguous() {
-            return Answering { inner: None, activity: Arc::clone(&self.activity) };
+        if activity.is_ambiguous() {
+            return Answering { inner: None, activity };
         }
-        let request = request.map(|body| TimedBody::new(body, Arc::clone(&self.activity), BodyDeadline::OF_STRANGERS));
-        Answering { inner: Some(self.app.call(request)), activity: Arc::clone(&self.activity) }
+        let request = request.map(|body| TimedBody::new(body, Arc::clone(&activity), BodyDeadline::OF_STRANGERS));
+        Answering { inner: Some(self.app.call(request)), activity }
+    }
+}
+
+/// Moves the host of HTTP/2 from the URI to the header. If the request has both and they differ, it keeps both, and the
+/// guard accepts it only if it knows both.
+fn name_host<B>(request: &mut Request<B>) {
+    let Some(authority) = request.uri().authority().cloned() else { return };
+    let Ok(host) = HeaderValue::from_str(authority.as_str()) else { return };
+    if *request.headers_mut().entry(HOST).or_insert_with(|| host.clone()) == host
+        && let Some(path) = request.uri().path_and_query().cloned()
+    {
+        *request.uri_mut() = Uri::from(path);
     }
 }
 
@@ -70,11 +97,11 @@ impl<F: Future<Output = Result<Response, Infallible>> + Unpin> Future for Answer
             Some(inner) => match ready!(Pin::new(inner).poll(context)) {
                 Ok(answer) => answer,
             },
-            None => closing(Problem::AMBIGUOUS_LENGTH),
+            None => closing(Problem::AMBIGUOUS_LENGTH, &self.activity),
         };
         // Routes report a late body as one that is incomplete or too large. Only we know better.
         if self.activity.is_late() {
-            answer = closing(Problem::BODY_TOO_SLOW);
+            answer = closing(Problem::BODY_TOO_SLOW, &self.activity);
         }
         if answer.status().is_success() {
             self.activity.was_useful();
@@ -83,9 +110,36 @@ impl<F: Future<Output = Result<Response, Infallible>> + Unpin> Future for Answer
     }
 }
 
-/// An answer after which the connection is closed, because the rest of the request cannot be read.
-fn closing(problem: Problem) -> Response {
+/// An answer after which the connection is closed, because the rest of the request cannot be read. HTTP/2 only ends the
+/// request.
+fn closing(problem: Problem, activity: &Activity) -> Response {
     let mut answer = problem.into_response();
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    if !activity.is_one_of_several() {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_in_the_header() {
+        let check = |uri: &'static str, host: Option<&str>, expected: (&str, Option<&str>)| {
+            let mut request = Request::new(());
+            *request.uri_mut() = Uri::from_static(uri);
+            if let Some(host) = host {
+                request.headers_mut().insert(HOST, host.parse().unwrap());
+            }
+            name_host(&mut request);
+            let named = request.headers().get(HOST).map(|host| host.to_str().unwrap());
+            assert_eq!((request.uri().to_string().as_str(), named), expected);
+        };
+        check("https://localhost:1/a?b", None, ("/a?b", Some("localhost:1")));
+        check("https://localhost:1/", Some("localhost:1"), ("/", Some("localhost:1")));
+        check("https://evil.example/", Some("localhost:1"), ("https://evil.example/", Some("localhost:1")));
+        check("/a", Some("localhost:1"), ("/a", Some("localhost:1")));
+        check("/a", None, ("/a", None));
+    }
 }

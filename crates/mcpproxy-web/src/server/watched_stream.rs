@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connections::Activity;
+use super::activity::Activity;
 use super::framing::{Finding, Requests};
 
 /// A stream on which requests arrive.

@@ -1,4 +1,4 @@
-//! Changing a password and removing a user.
+//! Changing a password, removing a user, and the input that a mistake is about.
 
 use http::Method;
 use mcpproxy_core::{Assurance, RiskLevel};
@@ -89,5 +89,42 @@ async fn a_removed_user_loses_sessions_and_standing_approvals() {
     let of = |code: &str| records["activities"].as_array().unwrap().iter().find(|one| one["code"] == code).cloned();
     assert_eq!(of("user_removed").unwrap()["metadata"], json!({"user": "anna", "removed": "berta"}));
     assert!(of("grant_revoked").is_some());
+    fixture.stop().await;
+}
+
+/// Returns the ids of the elements that want the focus.
+fn focused(html: &str) -> Vec<String> {
+    let tags = html.split('<').filter(|tag| tag.split('>').next().is_some_and(|tag| tag.contains(" autofocus")));
+    let id =
+        |tag: &str| tag.split_once("id=\"").and_then(|(_, rest)| rest.split('"').next()).unwrap_or("none").to_owned();
+    tags.map(id).collect()
+}
+
+#[tokio::test]
+async fn the_focus_goes_to_the_input_of_a_mistake() {
+    let fixture = Fixture::new().await;
+    let path = format!("/ui/setup/{}", fixture.invitation().await);
+    let set_up = async |fields: &str| {
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        text(fixture.request(Method::POST, &path, &form, fields.to_owned()).await).await
+    };
+    let fresh = text(fixture.request(Method::GET, &path, &[], String::new()).await).await;
+    assert_eq!(focused(&fresh), ["name"]);
+    assert_eq!(focused(&set_up("name=anna&password=correct+horse&again=other+horse").await), ["password"]);
+    assert_eq!(focused(&set_up("name=a%20b&password=correct+horse&again=correct+horse").await), ["name"]);
+
+    let anna = with_password(&fixture, "anna").await;
+    let critical = fixture.question(RiskLevel::Critical, Assurance::Factor).await;
+    let high = fixture.question(RiskLevel::High, Assurance::Session).await;
+    let decide = async |id: &mcpproxy_core::ApprovalId, fields: &str| {
+        let response = fixture.post_plainly(&anna, &format!("/ui/approvals/{id}"), fields).await;
+        assert_eq!(response.status(), 403, "{fields}");
+        text(response).await
+    };
+    assert_eq!(focused(&decide(&critical, "action=approve").await), ["totp"]);
+    assert_eq!(focused(&decide(&critical, "action=approve&totp=000000").await), ["totp"]);
+    assert_eq!(focused(&decide(&high, "action=approve").await), ["approve-password"]);
+    let grant = "action=grant&schema=%7B%7D&minutes=15&uses=5";
+    assert_eq!(focused(&decide(&high, grant).await), ["grant-totp"]);
     fixture.stop().await;
 }

@@ -91,7 +91,7 @@ async fn the_list_shows_what_its_address_says() {
 async fn an_empty_log_teaches_the_next_step() {
     let reader = Reader::new().await;
     let html = reader.read("/ui/activity").await;
-    assert!(html.contains("No activity yet") && html.contains("mcpproxy connect"));
+    assert!(html.contains("No activity yet") && html.contains("&#39;/my data&#39; connect"));
     reader.fixture.stop().await;
 }
 
@@ -113,10 +113,10 @@ async fn a_bad_filter_is_a_sentence_on_the_page() {
     let reader = Reader::new().await;
     reader.fixture.note(refusal(1)).await;
     for (query, sentence) in [
-        ("status=refusd", "Did you mean `refused`?"),
-        ("statu=refused", "Did you mean `status`?"),
+        ("status=refusd", "Did you mean <code>refused</code>?"),
+        ("statu=refused", "Did you mean <code>status</code>?"),
         ("since=yesterday", "an age such as 24h or 7d."),
-        ("since=1h&until=2h", "`since` is later than `until`"),
+        ("since=1h&until=2h", "<code>since</code> is later than <code>until</code>"),
         ("cursor=nonsense", "Not a cursor of an earlier page"),
         ("agent=%ff", "is not encoded correctly"),
         ("agent=a&agent=b", "Give each parameter once."),

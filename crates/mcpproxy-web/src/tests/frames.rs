@@ -51,8 +51,12 @@ async fn another_address_than_that_of_the_links_is_explained() {
         text(fixture.send(Method::GET, path, &[("host", host)]).await).await
     };
     let html = at("127.0.0.1:8080").await;
+    assert!(html.contains("No account yet") && !html.contains("You are at") && !html.contains("<form"), "{html}");
+    assert!(!html.contains("/my data"), "the data folder is nothing for strangers: {html}");
+    fixture.person("anna", "no hash").await;
+    let html = at("127.0.0.1:8080").await;
     assert!(html.contains("You are at 127.0.0.1:8080."), "{html}");
-    assert!(html.contains("<code>http://localhost:8080/ui/tools</code>"), "{html}");
+    assert!(html.contains("<a href=\"http://localhost:8080/ui/tools\">http://localhost:8080/ui/tools</a>"), "{html}");
     assert!(!at("localhost:8080").await.contains("You are at"), "the same address");
     assert!(!at("LOCALHOST:8080").await.contains("You are at"), "the same address");
     fixture.stop().await;

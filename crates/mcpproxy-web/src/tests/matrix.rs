@@ -64,7 +64,7 @@ fn of_page(page: &Page) -> Row {
         "root" => [303, 303, 303, 303, 303, 303],
         "style" | "script" | "key_script" => OPEN,
         // No sign-in is under way, and there is no https address.
-        "oauth_callback" => [400, 400, 400, 400, 400, 400],
+        "oauth_callback" | "oauth_document_callback" => [400, 400, 400, 400, 400, 400],
         "oauth_client" => [404, 404, 404, 404, 404, 404],
         "setup" => [200, 403, 403, 200, 200, 200],
         // Without a password.

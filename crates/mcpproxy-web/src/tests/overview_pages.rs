@@ -24,7 +24,8 @@ async fn a_new_gateway_teaches_the_first_call() {
     let fixture = Fixture::new().await;
     let anna = fixture.person("anna", "no hash").await;
     let html = page(&fixture, &anna, "/ui/").await;
-    for part in ["No calls yet", "mcpproxy connect", "demo:list_projects", "No problems found"] {
+    let connect = "mcpproxy --home &#39;/my data&#39; connect";
+    for part in ["No calls yet", connect, "demo:list_projects", "No problems found"] {
         assert!(html.contains(part), "{part}\n{html}");
     }
     assert!(!html.contains("<svg class=\"chart"), "{html}");

@@ -32,7 +32,7 @@ async fn what_the_admin_sees() {
         (
             StatusCode::OK,
             json!({
-                "version": "1.2.3", "pid": "some", "address": "127.0.0.1:8080", "uptime_ms": "some",
+                "version": "1.2.3", "pid": "some", "address": "127.0.0.1:8080", "tls": null, "uptime_ms": "some",
                 "ui_url": "http://localhost:8080/ui/",
                 "servers": {"ready": 0, "connecting": 0, "failed": 0, "disabled": 0, "misconfigured": 0, "needs_sign_in": 0},
                 "unready_servers": [], "tools": 0, "quarantined": 0, "to_review": 0,

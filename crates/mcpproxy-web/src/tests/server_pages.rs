@@ -148,8 +148,14 @@ async fn adding_servers() {
     assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/new/review"));
     let (status, location, _) = post(&fixture, &person, path, "how=paste&json=%7B%7D&json_name=x").await;
     assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/new/review"));
-    let (status, _, html) = post(&fixture, &person, path, "how=paste&json=noted").await;
-    assert!(status == 200 && html.contains("A secret moved.") && html.contains("Review new"), "{html}");
+    let (status, location, _) = post(&fixture, &person, path, "how=paste&json=noted").await;
+    assert!(status == 303 && location.starts_with("/ui/servers/add?added="), "a reload adds nothing again: {location}");
+    for _ in 0..2 {
+        let (status, html) = page(&fixture, &person, &location).await;
+        assert!(status == 200 && html.contains("A secret moved.") && html.contains("Review new"), "{html}");
+    }
+    let html = page(&fixture, &person, "/ui/servers/add?added=none").await.1;
+    assert!(html.contains("Fill in a form"), "an unknown record shows the forms: {html}");
     let expected =
         r#"add {"mcpServers":{"new":{"command":"uvx","args":["mcp-server-time"],"env":{"A":"b"}}}} Some("new")"#;
     assert_eq!(editor.done(), [expected, r#"add {} Some("x")"#, "add noted None"]);

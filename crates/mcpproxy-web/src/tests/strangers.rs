@@ -17,7 +17,7 @@ async fn serve_with(fixture: &Fixture, change: fn(HttpServer) -> HttpServer) -> 
     let main = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = main.local_addr().unwrap().to_string();
     let limits = ConnectionLimits::for_open_files(32);
-    let server = change(HttpServer::new(Listeners { main, twin: None }, fixture.app.clone(), limits));
+    let server = change(HttpServer::new(Listeners { main, twin: None }, fixture.app.clone(), limits, None));
     (address, tokio::spawn(async move { server.run().await }))
 }
 

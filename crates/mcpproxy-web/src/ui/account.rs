@@ -107,6 +107,8 @@ pub(super) struct AccountNotice {
     pub(super) invitation: Option<String>,
     pub(super) wants_new_app: bool,
     pub(super) asks_password: bool,
+    /// The id of the input that the error is about.
+    pub(super) wrong: Option<&'static str>,
     /// New recovery codes, shown once.
     pub(super) recovery_codes: Vec<String>,
     /// The confirmation with which the user came back from the identity provider.
@@ -202,6 +204,7 @@ pub(super) async fn account(
                 live: if said.recovery_codes.is_empty() { frame.live } else { None },
                 here: "/ui/account".to_owned(),
                 confirmed: said.confirmed,
+                wrong: said.wrong,
                 ..frame
             },
             error: said.error,
@@ -254,10 +257,6 @@ async fn set_totp(State(app): State<AppState>, posted: Posted) -> Response {
 
 async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
-    let again = async |error: String| {
-        let said = AccountNotice { error: Some(error), wants_new_app: true, ..AccountNotice::default() };
-        account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
-    };
     let Some(user) = app.web.store.find_user(signed.name()).await? else { return Ok(signed_out("/ui/account")) };
     let (code, now_ms) = (posted.form.or_empty("code"), app.now_ms());
     // A double click sends the form twice. The second one succeeds too.
@@ -267,8 +266,10 @@ async fn set_totp_or_fail(app: &AppState, posted: &Posted) -> Result<Response, S
     }
     let secret = new_secret(app, signed, &user).await?.unwrap_or_default();
     let Some(step) = totp::step_of(&secret, code, now_ms) else {
-        let error = "This code is wrong. Check that the clock of your phone is correct, then try again.";
-        return again(error.to_owned()).await;
+        let error =
+            Some("This code is wrong. Check that the clock of your phone is correct, then try again.".to_owned());
+        let said = AccountNotice { error, wants_new_app: true, wrong: Some("code"), ..AccountNotice::default() };
+        return account(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await;
     };
     if let FactorChange::NotAllowed(not) = may_change(app, posted, TOTP, Recovery::Accepted).await? {
         let said = AccountNotice { wants_new_app: true, ..not.said() };

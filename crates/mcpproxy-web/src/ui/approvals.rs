@@ -135,7 +135,9 @@ async fn confirm(
     let title = format!("{} · {}", view.approval.tool, view.approval.agent);
     let frame = frame::around(app, signed, "approvals", &title).await?;
     let here = format!("/ui/approvals/{id}");
-    let frame = Frame { asks_password: typed.asks_password, here, confirmed: typed.confirmed.clone(), ..frame };
+    // Without an authenticator app, there is no input for a code.
+    let wrong = typed.wrong.filter(|_| factors.totp);
+    let frame = Frame { asks_password: typed.asks_password, here, confirmed: typed.confirmed.clone(), wrong, ..frame };
     Ok(page(status, &Confirm::new(frame, &view, factors, typed, app.now_ms())))
 }
 
@@ -165,7 +167,7 @@ async fn approve(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Res
     let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
         StepUpResult::Verified(fresh) => Some(fresh),
         StepUpResult::NotVerified(FactorError::Missing) => None,
-        StepUpResult::NotVerified(fault) => return refused(app, id, posted, fault.message()).await,
+        StepUpResult::NotVerified(fault) => return refused_factor(app, id, posted, fault).await,
     };
     let present = match &fresh {
         Some(fresh) => fresh.present(),
@@ -193,7 +195,7 @@ async fn grant(app: &AppState, id: &ApprovalId, posted: &Posted) -> Result<Respo
     }
     let fresh = match app.step_up(&posted.signed, posted.factor(), id.as_str()).await? {
         StepUpResult::Verified(fresh) => fresh,
-        StepUpResult::NotVerified(fault) => return refused(app, id, posted, fault.message()).await,
+        StepUpResult::NotVerified(fault) => return refused_factor(app, id, posted, fault).await,
     };
     match app.web.gateway.approvals().grant(&wanted, posted.signed.user(), &fresh).await? {
         StandingResult::NotCreated(NotGranted::Refused(why)) => refused(app, id, posted, sentence(&why)).await,
@@ -213,7 +215,7 @@ async fn finish(
         DecisionResult::Decided(_) => Ok(Redirect::to(&format!("/ui/approvals/{id}")).into_response()),
         DecisionResult::NotDecided(NotDecided::NotFound) => Ok(not_found()),
         DecisionResult::NotDecided(NotDecided::StepUpRequired) => {
-            refused(app, id, posted, FactorError::Missing.message()).await
+            refused_factor(app, id, posted, FactorError::Missing).await
         }
         DecisionResult::NotDecided(NotDecided::OtherContract) => {
             let error = "Not decided: this gateway has another contract for the tool than the gateway that made the request. \
@@ -232,17 +234,31 @@ async fn finish(
 
 /// Shows the page again with the typed values and an error.
 async fn refused(app: &AppState, id: &ApprovalId, posted: &Posted, error: String) -> Result<Response, StoreError> {
+    confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed(posted, error)).await
+}
+
+/// Shows the page again after a missing or wrong factor. The input for the code gets the focus.
+async fn refused_factor(
+    app: &AppState,
+    id: &ApprovalId,
+    posted: &Posted,
+    fault: FactorError,
+) -> Result<Response, StoreError> {
+    let typed = typed(posted, fault.message());
+    let wrong = Some(if typed.grant.is_some() { "grant-totp" } else { "totp" });
+    confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, Typed { wrong, ..typed }).await
+}
+
+fn typed(posted: &Posted, error: String) -> Typed {
     let form = &posted.form;
     let field = |name: &str| form.or_empty(name).to_owned();
     let is_grant = form.or_empty("action") == "grant";
-    let typed = Typed {
+    Typed {
         error: Some(error),
         comment: field("comment"),
         grant: is_grant.then(|| TypedStanding::read(|name| form.text(name))),
-        asks_password: false,
-        confirmed: None,
-    };
-    confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await
+        ..Typed::default()
+    }
 }
 
 /// Shows the page again and asks for the password, or for a factor if the call requires one.
@@ -254,7 +270,7 @@ async fn not_there(
 ) -> Result<Response, StoreError> {
     let found = app.web.store.find_approval(id).await?;
     if found.is_some_and(|found| found.least == Assurance::Factor) {
-        return refused(app, id, posted, FactorError::Missing.message()).await;
+        return refused_factor(app, id, posted, FactorError::Missing).await;
     }
     let typed = Typed { error: Some(absent.message()), asks_password: true, ..Typed::default() };
     confirm(app, &posted.signed, id, StatusCode::FORBIDDEN, typed).await

@@ -34,5 +34,8 @@ pub(crate) async fn around(
         idle_s: people.session.idle_ms() / 1000,
         here: String::new(),
         confirmed: None,
+        home_option: app.web.facts.home_option.clone(),
+        now_ms: app.now_ms(),
+        wrong: None,
     })
 }

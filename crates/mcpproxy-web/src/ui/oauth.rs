@@ -5,12 +5,13 @@
 //! page goes on to a page of the gateway. From there the browser sends the cookie, and the session must be the same.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use http::header::{CACHE_CONTROL, HeaderValue, REFERRER_POLICY};
 use http::{HeaderName, StatusCode};
-use mcpproxy_gateway::{SignInAnswer, StartedFrom};
+use mcpproxy_gateway::{Callback, SignInAnswer, StartedFrom};
 
 use super::page::{Page, PageAccess};
 use super::{notice, unavailable};
@@ -20,18 +21,30 @@ use crate::verb::Verb;
 
 /// Longer answers of a provider are refused.
 const QUERY_MAX_BYTES: usize = 8 * 1024;
+/// Names the address that the browser came back to, on the way from there to a page of the gateway.
+const CALLBACK: &str = "callback";
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
 
 pub(super) const PAGES: &[Page] = &[
     Page {
         name: "oauth_callback",
         method: Verb::Get,
-        path: "/oauth/callback",
+        path: "/oauth/callback/{issuer}",
         access: PageAccess::Everybody,
         decides: false,
         sent_from: None,
         is_stream: false,
         handler: |method| on(method, callback),
+    },
+    Page {
+        name: "oauth_document_callback",
+        method: Verb::Get,
+        path: "/oauth/callback",
+        access: PageAccess::Everybody,
+        decides: false,
+        sent_from: None,
+        is_stream: false,
+        handler: |method| on(method, document_callback),
     },
     Page {
         name: "oauth_client",
@@ -45,9 +58,22 @@ pub(super) const PAGES: &[Page] = &[
     },
 ];
 
-async fn callback(State(app): State<AppState>, RawQuery(query): RawQuery) -> Response {
+async fn callback(
+    State(app): State<AppState>,
+    issuer: Result<Path<String>, PathRejection>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let Ok(Path(issuer)) = issuer else { return unknown() };
+    returned(&app, Callback::Issuer(issuer), query).await
+}
+
+async fn document_callback(State(app): State<AppState>, RawQuery(query): RawQuery) -> Response {
+    returned(&app, Callback::Document, query).await
+}
+
+async fn returned(app: &AppState, to: Callback, query: Option<String>) -> Response {
     let query = query.unwrap_or_default();
-    let Some(answer) = read(&query) else { return unknown() };
+    let Some(answer) = read(&query).map(|answer| SignInAnswer { returned_to: to, ..answer }) else { return unknown() };
     let Some((server, begun_by)) = app.web.gateway.sign_in_begun_by(&answer.state) else { return unknown() };
     match begun_by.from {
         StartedFrom::Page => {
@@ -61,7 +87,7 @@ async fn callback(State(app): State<AppState>, RawQuery(query): RawQuery) -> Res
             response
         }
         StartedFrom::Terminal => match app.session_of(&begun_by.secret).await {
-            Ok(Some(session)) if session.user.name() == begun_by.user => finish(&app, answer).await,
+            Ok(Some(session)) if session.user.name() == begun_by.user => finish(app, answer).await,
             Ok(_) => ended(),
             Err(error) => unavailable(&error),
         },
@@ -100,7 +126,9 @@ pub(super) fn read(query: &str) -> Option<SignInAnswer> {
         // Of two values, one could be checked and the other one used.
         if found.next().is_some() { Err(()) } else { Ok(first) }
     };
+    let returned_to = find(CALLBACK).ok()?.map_or(Callback::Document, Callback::Issuer);
     Some(SignInAnswer {
+        returned_to,
         state: find("state").ok()??,
         code: find("code").ok()?,
         issuer: find("iss").ok()?,
@@ -111,6 +139,9 @@ pub(super) fn read(query: &str) -> Option<SignInAnswer> {
 fn encoded(answer: &SignInAnswer) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.append_pair("state", &answer.state);
+    if let Callback::Issuer(digits) = &answer.returned_to {
+        query.append_pair(CALLBACK, digits);
+    }
     for (name, value) in [("code", &answer.code), ("iss", &answer.issuer), ("error", &answer.error)] {
         if let Some(value) = value {
             query.append_pair(name, value);
@@ -155,6 +186,10 @@ mod tests {
         assert_eq!(answer.issuer.as_deref(), Some("https://a.example"));
         let again = read(&encoded(&answer)).unwrap();
         assert_eq!((again.state, again.code, again.issuer), (answer.state, answer.code, answer.issuer));
+        assert_eq!(again.returned_to, Callback::Document);
+        let to = Callback::Issuer("ab&c".to_owned());
+        let answer = SignInAnswer { returned_to: to.clone(), ..read("state=s").unwrap() };
+        assert_eq!(read(&encoded(&answer)).unwrap().returned_to, to);
         assert_eq!(read("error=access_denied&state=s").unwrap().error.as_deref(), Some("access_denied"));
         for bad in ["", "code=a", "state=s&state=t", "state=s&code=a&code=b", "state=s&iss=a&iss=b", "state=%ff"] {
             assert!(read(bad).is_none(), "{bad}");

@@ -21,6 +21,7 @@ pub(crate) mod tools;
 pub(crate) mod whole;
 
 use super::events::Topic;
+use crate::visible::Visible;
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Response};
 use http::StatusCode;
@@ -52,6 +53,12 @@ pub(crate) struct Frame {
     pub(crate) here: String,
     /// A confirmation of the identity provider, which the next form sends.
     pub(crate) confirmed: Option<Confirmed>,
+    /// The `--home` that commands on the page need. Empty for the default folder, and for visitors who are not signed in.
+    pub(crate) home_option: String,
+    /// The time of the page. The script counts from it, because clocks of browsers are wrong.
+    pub(crate) now_ms: i64,
+    /// The id of the input that the error is about. It gets the focus.
+    pub(crate) wrong: Option<&'static str>,
 }
 
 /// A confirmation of the identity provider for one purpose.
@@ -89,6 +96,26 @@ impl Frame {
 
     fn is_at(&self, section: &str) -> bool {
         self.section == section
+    }
+
+    /// Renders a sentence of ours: what is between backticks becomes code, and commands name the data folder.
+    fn coded(&self, text: impl AsRef<str>) -> Visible {
+        Visible::coded(text.as_ref(), &self.home_option)
+    }
+
+    /// Returns true if the error is about this input.
+    fn is_wrong(&self, prefix: &str, name: &str) -> bool {
+        self.wrong.is_some_and(|id| id.strip_prefix(prefix) == Some(name))
+    }
+
+    /// Returns true if the error is about the password at this place.
+    fn asks_password_at(&self, prefix: &str) -> bool {
+        self.asks_password && (self.wrong.is_none() || self.is_wrong(prefix, "password"))
+    }
+
+    /// Returns true if an input gets the focus, instead of the error.
+    fn has_focus(&self) -> bool {
+        self.asks_password && !self.is_of_provider() || self.wrong.is_some()
     }
 
     fn csrf(&self) -> &str {
@@ -131,6 +158,8 @@ pub(crate) struct Login<'a> {
     /// `people.password` allows passwords.
     pub(crate) has_password: bool,
     pub(crate) provider: Option<ProviderButton>,
+    /// No account exists yet, so nobody can sign in.
+    pub(crate) is_empty: bool,
 }
 
 /// The address that the links of the gateway lead to. A browser has separate sessions for `localhost` and `127.0.0.1`.

@@ -80,6 +80,8 @@ struct Said {
     done: Option<&'static str>,
     asks_password: bool,
     confirmed: Option<ConfirmedByProvider>,
+    /// True if the error is about the second factor.
+    is_factor_wrong: bool,
 }
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
@@ -97,7 +99,8 @@ async fn render(app: &AppState, signed: &SignedInUser, status: StatusCode, said:
     let reloads_itself = parts.verify.is_running() && parts.held.is_none();
     let frame = frame::around(app, signed, "settings", "Settings").await?;
     let frame = Frame { live: Some(Topic::Calls), asks_password: said.asks_password, ..frame };
-    let frame = Frame { here: "/ui/settings".to_owned(), confirmed: said.confirmed, ..frame };
+    let wrong = (said.is_factor_wrong && parts.factors.totp).then_some("apply-totp");
+    let frame = Frame { here: "/ui/settings".to_owned(), confirmed: said.confirmed, wrong, ..frame };
     let mut response = page(status, &Settings::new(frame, parts, said.error, said.done));
     if reloads_itself && status == StatusCode::OK {
         response.headers_mut().insert("refresh", REFRESH);
@@ -116,12 +119,14 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
     let chains = (store.chains().await?, app.web.ledger.verifier().chain().to_owned());
     let accounts =
         store.list_accounts(now_ms, settings.people.session.idle_ms(), settings.people.session.max_ms()).await?;
+    // A file that cannot be looked at is there: the reload says what is wrong with it.
+    let has_file = tokio::fs::try_exists(path).await.unwrap_or(true);
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(SettingsParts {
         held: gateway.held().map(|held| HeldView::new(&held)),
         factors: user.map(|user| Factors::of(&user)).unwrap_or_default(),
         reloads: Reloads::new(
-            &path.display().to_string(),
+            (&path.display().to_string(), has_file),
             error.as_deref(),
             &gateway.settings_warnings(),
             &records,
@@ -157,7 +162,7 @@ async fn apply_or_fail(app: &AppState, posted: &Posted) -> Result<Response, Stor
     let fresh = match app.step_up(&posted.signed, posted.factor(), digest).await? {
         StepUpResult::Verified(fresh) => Some(fresh),
         StepUpResult::NotVerified(FactorError::Missing) => None,
-        StepUpResult::NotVerified(fault) => return refused(app, posted, StatusCode::FORBIDDEN, fault.message()).await,
+        StepUpResult::NotVerified(fault) => return refused_factor(app, posted, fault).await,
     };
     let present = match &fresh {
         Some(fresh) => fresh.present(),
@@ -176,7 +181,7 @@ async fn apply_or_fail(app: &AppState, posted: &Posted) -> Result<Response, Stor
             let text = "The files changed after you opened this page. Read the changes again. Nothing was changed.";
             (StatusCode::CONFLICT, text.to_owned())
         }
-        Confirmed::StepUpRequired => (StatusCode::FORBIDDEN, FactorError::Missing.message()),
+        Confirmed::StepUpRequired => return refused_factor(app, posted, FactorError::Missing).await,
         Confirmed::Refused(reason) => {
             (StatusCode::CONFLICT, format!("A file is invalid. Nothing was changed. {reason}"))
         }
@@ -189,6 +194,12 @@ async fn apply_or_fail(app: &AppState, posted: &Posted) -> Result<Response, Stor
 
 async fn refused(app: &AppState, posted: &Posted, status: StatusCode, error: String) -> Result<Response, StoreError> {
     render(app, &posted.signed, status, Said { error: Some(error), ..Said::default() }).await
+}
+
+/// Shows the page again after a missing or wrong factor. The input for the code gets the focus.
+async fn refused_factor(app: &AppState, posted: &Posted, fault: FactorError) -> Result<Response, StoreError> {
+    let said = Said { error: Some(fault.message()), is_factor_wrong: true, ..Said::default() };
+    render(app, &posted.signed, StatusCode::FORBIDDEN, said).await
 }
 
 /// Creates a passkey challenge for exactly the changes that wait now.

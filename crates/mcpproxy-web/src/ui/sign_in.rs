@@ -81,6 +81,9 @@ const SETUP: &str = "Create your account";
 /// Tells the sign-in page that a user of the provider has just signed out.
 const SIGNED_OUT: &str = "done=signed_out";
 const AFTER_PROVIDER: &str = "/ui/login?done=signed_out";
+/// The ids of inputs on the setup page.
+const NAME: &str = "name";
+const PASSWORD: &str = "password";
 const PASSWORD_OFF: &str = "This gateway does not accept passwords. Continue with the identity provider.";
 
 async fn login(
@@ -101,9 +104,17 @@ async fn login(
             {
                 button.sign_out = app.provider_sign_out_url().await;
             }
+            let is_empty = match app.web.store.has_users().await {
+                Ok(has_users) => !has_users && provider.is_none(),
+                Err(error) => return unavailable(&error),
+            };
             let has_password = app.web.gateway.settings().people.password;
-            let (frame, elsewhere) = (Frame::outside(LOGIN), elsewhere(&app, &headers, next));
-            page(StatusCode::OK, &Login { frame, error: None, name: "", next, has_password, provider, elsewhere })
+            let elsewhere = elsewhere(&app, &headers, next).filter(|_| !is_empty);
+            let frame = Frame::outside(LOGIN);
+            page(
+                StatusCode::OK,
+                &Login { frame, error: None, name: "", next, has_password, provider, elsewhere, is_empty },
+            )
         }
     }
 }
@@ -124,10 +135,8 @@ async fn log_in(
         let has_password = app.web.gateway.settings().people.password;
         let provider = provider_button(&app, "next", next);
         let elsewhere = elsewhere(&app, &headers, next);
-        page(
-            status,
-            &Login { frame: Frame::outside(LOGIN), error: Some(error), name, next, has_password, provider, elsewhere },
-        )
+        let (frame, error, is_empty) = (Frame::outside(LOGIN), Some(error), false);
+        page(status, &Login { frame, error, name, next, has_password, provider, elsewhere, is_empty })
     };
     let later = |reason: &str, wait_ms: i64| {
         let error = format!("{reason} Wait {} and try again.", factor::waiting(wait_ms));
@@ -190,7 +199,7 @@ async fn log_out(State(app): State<AppState>, posted: Posted) -> Response {
 async fn setup(State(app): State<AppState>, invitation: Result<Path<String>, PathRejection>) -> Response {
     let Ok(Path(invitation)) = invitation else { return not_invited() };
     match app.web.store.find_invitation(&invitation, app.now_ms()).await {
-        Ok(Some(found)) => again(&app, StatusCode::OK, &invitation, &Typed::of(&found, ""), None),
+        Ok(Some(found)) => again(&app, &invitation, &Typed::of(&found, ""), None),
         Ok(None) => not_invited(),
         Err(error) => unavailable(&error),
     }
@@ -222,26 +231,27 @@ async fn create_user(
 async fn create(app: &AppState, invitation: &str, found: &Invitation, form: &Form) -> Result<Response, StoreError> {
     let typed = Typed::of(found, form.or_empty("name").trim());
     let (name, password) = (typed.name, form.or_empty("password"));
-    let refuse = |error: &str| Ok(again(app, StatusCode::UNPROCESSABLE_ENTITY, invitation, &typed, Some(error)));
+    let refuse = |wrong: &'static str, error: &str| Ok(again(app, invitation, &typed, Some((wrong, error))));
     if !app.web.gateway.settings().people.password {
-        return refuse(PASSWORD_OFF);
+        return refuse(PASSWORD, PASSWORD_OFF);
     }
     if let Some(weakness) = password::weakness(name, password) {
-        return refuse(weakness.message());
+        return refuse(PASSWORD, weakness.message());
     }
     if form.or_empty("again") != password {
-        return refuse("The passwords do not match.");
+        // The page does not repeat passwords, so both are typed again.
+        return refuse(PASSWORD, "The passwords do not match.");
     }
     let Some(hash) = app.auth.passwords.hash(password.to_owned()).await else {
-        return refuse("The password could not be saved. Try again.");
+        return refuse(PASSWORD, "The password could not be saved. Try again.");
     };
     match app.web.store.create_user(invitation, name, &hash, app.now_ms()).await {
         Ok(true) => {}
         Ok(false) => return Ok(not_invited()),
         Err(StoreError::UserName) => {
-            return refuse("Use 1 to 64 letters, digits and . _ - @ +, without spaces.");
+            return refuse(NAME, "Use 1 to 64 letters, digits and . _ - @ +, without spaces.");
         }
-        Err(StoreError::UserExists { .. }) => return refuse("This name is already taken. Choose another one."),
+        Err(StoreError::UserExists { .. }) => return refuse(NAME, "This name is already taken. Choose another one."),
         Err(error) => return Err(error),
     }
     records::write(app, records::done("user_created", name)).await;
@@ -265,12 +275,15 @@ impl<'a> Typed<'a> {
     }
 }
 
-fn again(app: &AppState, status: StatusCode, invitation: &str, typed: &Typed<'_>, error: Option<&str>) -> Response {
+/// Shows the form, or shows it again with an error about one of its inputs.
+fn again(app: &AppState, invitation: &str, typed: &Typed<'_>, mistake: Option<(&'static str, &str)>) -> Response {
+    let status = if mistake.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    let (wrong, error) = mistake.unzip();
     let has_password = app.web.gateway.settings().people.password;
     // An invitation for one name is for a local account.
     let provider = if typed.is_named { None } else { provider_button(app, "invitation", invitation) };
     let (name, is_named) = (typed.name, typed.is_named);
-    let frame = Frame::outside(SETUP);
+    let frame = Frame { wrong, ..Frame::outside(SETUP) };
     page(status, &Setup { frame, error, name, invitation, is_named, has_password, provider })
 }
 

@@ -117,17 +117,17 @@ impl From<&gateway::Member> for Member {
     fn from(member: &gateway::Member) -> Self {
         let [running, lost] = MEMBER_STATES;
         Self {
-            id: member.id.clone(),
-            name: member.name.clone(),
-            address: member.address.clone(),
-            version: member.version.clone(),
+            id: member.announced.id.clone(),
+            name: member.announced.name.clone(),
+            address: member.announced.address.clone(),
+            version: member.announced.version.clone(),
             state: if member.is_lost { lost } else { running },
             this: member.is_own,
             started: time::format(member.started_ms),
             seen: time::format(member.seen_ms),
-            settings: member.settings.clone(),
-            contracts: member.contracts.clone(),
-            policies: member.policies.clone(),
+            settings: member.announced.settings.clone(),
+            contracts: member.announced.contracts.clone(),
+            policies: member.announced.policies.clone(),
         }
     }
 }

@@ -31,14 +31,17 @@ pub(crate) struct SignInStarted {
     scopes: Vec<String>,
     /// The provider.
     issuer: String,
+    /// The redirect URI to register at the provider for `oauth.client_id`. `null` for a sign-in on another device.
+    redirect_uri: Option<String>,
     /// The time to finish the sign-in.
     lasts_ms: u64,
 }
 
 impl From<Started> for SignInStarted {
     fn from(started: Started) -> Self {
-        let Started { id, url, user_code, scopes, issuer, lasts } = started;
-        Self { id, url, user_code, scopes, issuer, lasts_ms: lasts.as_millis().try_into().unwrap_or(u64::MAX) }
+        let Started { id, url, user_code, scopes, issuer, redirect_uri, lasts } = started;
+        let lasts_ms = lasts.as_millis().try_into().unwrap_or(u64::MAX);
+        Self { id, url, user_code, scopes, issuer, redirect_uri, lasts_ms }
     }
 }
 

@@ -202,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
         crate::home::secret::write_secret(&home.agent_token(), "mcp_test").unwrap();
-        let running = Running { pid: 1, address: gateway.local_addr().unwrap().to_string() };
+        let running = Running { address: gateway.local_addr().unwrap().to_string(), ..Running::default() };
         let (client, ours) = tokio::io::duplex(1024);
         let (reader, writer) = tokio::io::split(ours);
         let bridge = tokio::spawn(async move { run(&home, &running, reader, writer).await.unwrap() });

@@ -5,7 +5,7 @@ mod bundle;
 mod columns;
 mod destination;
 mod export;
-mod progress;
+mod rotate;
 mod show;
 mod summary;
 mod verify;
@@ -110,7 +110,24 @@ Examples:
   mcpproxy activity verify proof.jsonl --key \"$(cat key.txt)\"
 
 The key is not a secret. Give it to the people who verify your bundles, but do not send it together with a bundle.")]
-    Key,
+    Key {
+        #[command(subcommand)]
+        command: Option<KeyCommand>,
+    },
+}
+
+/// Commands on the signing key. Without one, `activity key` prints the public key.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Replace the signing key; the old key signs the new one
+    #[command(after_help = "\
+Examples:
+  mcpproxy activity key rotate
+  mcpproxy activity key
+
+Stop the gateway first. The log goes on in a new chain, whose first record states the end of the old chain. Bundles and \
+`activity verify` accept the old public key for the new chain. If the command is interrupted, run it again.")]
+    Rotate,
 }
 
 #[derive(Debug, Args)]
@@ -135,7 +152,8 @@ pub(crate) async fn run(home: &Home, format: Format, command: ActivityCommand) -
         ActivityCommand::Summary(summarize) => summary::run(home, format, &summarize).await,
         ActivityCommand::Export(export) => export::run(home, format, &export).await,
         ActivityCommand::Verify(verify) => verify::run(home, format, &verify).await,
-        ActivityCommand::Key => verify::print_key(home, format),
+        ActivityCommand::Key { command: None } => verify::print_key(home, format),
+        ActivityCommand::Key { command: Some(KeyCommand::Rotate) } => rotate::run(home, format).await,
     }
 }
 

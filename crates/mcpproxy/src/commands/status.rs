@@ -202,7 +202,10 @@ fn gateway_words(status: &Value) -> String {
     let text = |name: &str| status.get(name).and_then(Value::as_str).unwrap_or("-");
     let pid = status.get("pid").and_then(Value::as_u64).unwrap_or_default();
     let uptime_ms = status.get("uptime_ms").and_then(Value::as_u64).unwrap_or_default();
-    format!("version {} on {}, pid {pid}, for {}", line(text("version")), line(text("address")), span(uptime_ms / 1000))
+    // Plain HTTP is only for this machine, so that the address alone says enough.
+    let scheme = if status.get("tls").is_some_and(Value::is_object) { "https://" } else { "" };
+    let (version, address) = (line(text("version")), line(text("address")));
+    format!("version {version} on {scheme}{address}, pid {pid}, for {}", span(uptime_ms / 1000))
 }
 
 /// Formats a time span: `45 s`, `12 min`, `3 h`, `2 d`.

@@ -273,7 +273,7 @@ async fn base_url(home: &Home) -> anyhow::Result<(String, bool)> {
         }
     }
     let settings = settings(home)?;
-    Ok((settings.approvals.public_url.clone().unwrap_or_else(|| own_url(settings.listen)), false))
+    Ok((settings.approvals.public_url.clone().unwrap_or_else(|| own_url(&settings, settings.listen)), false))
 }
 
 fn settings(home: &Home) -> anyhow::Result<Settings> {

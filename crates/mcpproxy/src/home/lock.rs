@@ -13,7 +13,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -32,15 +32,26 @@ const START_PAUSES: u32 = 100;
 const HOLD_ATTEMPTS: u32 = 200;
 
 impl Home {
-    /// Locks the data folder for this process until the lock is dropped.
+    /// Locks the data folder for this process until the lock is dropped. Refuses a folder that is half restored.
     pub(crate) fn take_lock(&self) -> anyhow::Result<Lock> {
+        let lock = self.take_lock_to_restore()?;
+        if self.restore_pending().exists() {
+            let message = format!("A restore into `{}` has not finished.", self.folder.display());
+            let restore = self.command("mcpproxy", "restore FILE --force");
+            return Err(Failure::new(Exit::Failed, message).hint(format!("run `{restore}` again")).into());
+        }
+        Ok(lock)
+    }
+
+    /// Locks the data folder, also if an earlier restore has not finished.
+    pub(crate) fn take_lock_to_restore(&self) -> anyhow::Result<Lock> {
         let path = self.lock();
         let file = open(&path)?;
         for _ in 0..LOCK_ATTEMPTS {
             match file.try_lock() {
                 Ok(()) => {
                     file.set_len(0)?;
-                    return Ok(Lock { file });
+                    return Ok(Lock { file, running: None });
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
                 Err(TryLockError::Error(error)) => {
@@ -50,8 +61,9 @@ impl Home {
         }
         let folder = self.folder.display();
         let message = match read_running(&file) {
-            Some(Running { pid, address }) => {
-                format!("A gateway already runs at http://{address}. It keeps `{folder}` locked by pid {pid}.")
+            Some(Running { pid, address, certificate, .. }) => {
+                let scheme = if certificate.is_some() { "https" } else { "http" };
+                format!("A gateway already runs at {scheme}://{address}. It keeps `{folder}` locked by pid {pid}.")
             }
             None => format!("Another gateway is starting or stopping, and keeps `{folder}` locked."),
         };
@@ -83,7 +95,7 @@ impl Home {
             }
             file.rewind()?;
             if let Some(running) = read_running(&file) {
-                return Ok(Some(running));
+                return Ok(Some(Running { lock: path, ..running }));
             }
             std::thread::sleep(LOCK_PAUSE);
         }
@@ -92,24 +104,57 @@ impl Home {
 }
 
 /// The content of `gateway.lock`: the process that holds it.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Running {
     pub(crate) pid: u32,
     pub(crate) address: String,
+    /// The base of links for users.
+    pub(crate) url: String,
+    /// The SHA-256 of the gateway's own certificate. `None` if it speaks plain HTTP.
+    pub(crate) certificate: Option<String>,
+    /// The path of `gateway.lock`.
+    #[serde(skip)]
+    pub(crate) lock: PathBuf,
 }
 
 /// The lock of the running gateway. The kernel releases it when the process ends.
 pub(crate) struct Lock {
     file: File,
+    /// The content of the file.
+    running: Option<Running>,
 }
 
 impl Lock {
-    /// Writes the address of the gateway into the file, for other commands.
-    pub(crate) fn announce(&mut self, address: &str) -> anyhow::Result<()> {
-        let running = Running { pid: std::process::id(), address: address.to_owned() };
-        let text = serde_json::to_string(&running)? + "\n";
+    /// Writes the address and the certificate of the gateway into the file, for other commands.
+    pub(crate) fn announce(&mut self, address: &str, url: &str, certificate: Option<&str>) -> anyhow::Result<()> {
+        self.running = Some(Running {
+            pid: std::process::id(),
+            address: address.to_owned(),
+            url: url.to_owned(),
+            certificate: certificate.map(str::to_owned),
+            lock: PathBuf::new(),
+        });
+        self.write()
+    }
+
+    /// Writes another certificate into the file.
+    pub(crate) fn announce_certificate(&mut self, sha256: &str) -> anyhow::Result<()> {
+        if let Some(running) = &mut self.running {
+            running.certificate = Some(sha256.to_owned());
+        }
+        self.write()
+    }
+
+    /// Readers try again if they find half a text.
+    fn write(&mut self) -> anyhow::Result<()> {
+        let text = serde_json::to_string(&self.running)? + "\n";
         self.file.rewind()?;
-        self.file.write_all(text.as_bytes()).context("could not write the address into gateway.lock")
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| {
+            // The text before may have been longer.
+            let end = self.file.stream_position()?;
+            self.file.set_len(end)
+        });
+        written.context("could not write the address into gateway.lock")
     }
 }
 
@@ -150,6 +195,17 @@ fn open(path: &Path) -> anyhow::Result<File> {
         .mode(SECRET_MODE)
         .open(path)
         .with_context(|| format!("could not open `{}`", path.display()))
+}
+
+/// Reads what a gateway wrote, without a look at its lock. Tries again if the gateway is just writing.
+pub(crate) fn read_announced(path: &Path) -> Option<Running> {
+    for _ in 0..LOCK_ATTEMPTS {
+        if let Some(running) = File::open(path).ok().and_then(|file| read_running(&file)) {
+            return Some(running);
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    None
 }
 
 fn read_running(mut file: &File) -> Option<Running> {

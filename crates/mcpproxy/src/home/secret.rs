@@ -27,6 +27,16 @@ pub(super) fn random_key() -> anyhow::Result<String> {
     Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Reads a key. Creates it if it does not exist.
+pub(super) fn key_or_new(path: &Path) -> anyhow::Result<String> {
+    if let Some(key) = read_secret(path)? {
+        return Ok(key);
+    }
+    let key = random_key()?;
+    write_secret(path, &key)?;
+    Ok(key)
+}
+
 /// Creates a folder that only its owner can read, and its parents.
 pub(crate) fn create_folder(folder: &Path) -> anyhow::Result<()> {
     let built = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder);

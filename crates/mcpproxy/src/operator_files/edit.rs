@@ -69,6 +69,23 @@ pub(crate) fn apply(text: Option<&str>, name: &ServerName, change: Change) -> Re
     Ok(text)
 }
 
+/// Returns the settings with this `storage.url`. Creates them if there are none.
+pub(crate) fn set_storage(text: Option<&str>, url: &str) -> Result<String, EditError> {
+    let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(NEW);
+    let root = CstRootNode::parse(text, &JSONC).map_err(|error| EditError::NotJson(error.to_string()))?;
+    let settings = root.object_value_or_create().ok_or(EditError::NotAnObject)?;
+    let storage = settings.object_value_or_create("storage").ok_or(EditError::NotAnObject)?;
+    if let Some(old) = storage.get("url") {
+        old.remove();
+    }
+    storage.append("url", CstInputValue::String(url.to_owned()));
+    let mut text = root.to_string();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 /// Sets `enabled` and removes the keys that other programs write for the same thing.
 fn set_enabled(server: &CstObject, enabled: bool) {
     for key in ["disabled", "enabled", "isActive", "active"] {
@@ -128,6 +145,18 @@ mod tests {
 
     fn edit(text: Option<&str>, name: &str, change: Change) -> Result<String, EditError> {
         apply(text, &ServerName::parse(name).unwrap(), change)
+    }
+
+    #[test]
+    fn the_storage_is_set() {
+        let set = set_storage(Some(SETTINGS), "postgres://me:${env:P}@db/log").unwrap();
+        assert!(
+            set.contains("\"url\": \"postgres://me:${env:P}@db/log\"") && set.contains("// not the default"),
+            "{set}"
+        );
+        let again = set_storage(Some(&set), "sqlite:x.db").unwrap();
+        assert!(again.contains("sqlite:x.db") && !again.contains("postgres://"), "{again}");
+        assert!(set_storage(None, "sqlite:x.db").unwrap().contains("demo"));
     }
 
     #[test]

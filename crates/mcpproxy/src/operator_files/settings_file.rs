@@ -6,13 +6,16 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mcpproxy_core::Mistake;
 use mcpproxy_core::settings::{
     self, FILE_MAX_BYTES, Outside, ServerSettings, Settings, StorageSettings, StorageUrl, Warning,
 };
+use mcpproxy_web::CertifiedPair;
 use rustix::fs::OFlags;
 
+use super::tls_files;
 use crate::exit::{Exit, Failure};
 use crate::home::own_secrets;
 
@@ -24,6 +27,8 @@ const OTHERS_WRITE: u32 = 0o022;
 pub(crate) struct ReadSettings {
     pub(crate) settings: Settings,
     pub(crate) referenced: Vec<PathBuf>,
+    /// The gateway's own certificate.
+    pub(crate) tls: Option<Arc<CertifiedPair>>,
 }
 
 /// Reads the settings. Returns `None` if the file does not exist.
@@ -32,7 +37,33 @@ pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     let here = Here::beside(path, References::Resolved);
     let mut settings = settings::parse(&text, &here).map_err(|errors| bad(path, &errors))?;
     settings.warnings.extend(check_access(path, &file, &settings)?);
-    Ok(Some(ReadSettings { settings, referenced: here.referenced.into_inner().into_iter().collect() }))
+    let mut referenced = here.referenced.into_inner();
+    let mut tls = None;
+    if let Some(wanted) = settings.tls.clone() {
+        let read = tls_files::read(path, &settings, &wanted)?;
+        referenced.extend(tls_files::paths(path, &wanted));
+        settings.warnings.extend(read.warnings);
+        tls = Some(read.pair);
+    }
+    Ok(Some(ReadSettings { settings, referenced: referenced.into_iter().collect(), tls }))
+}
+
+/// Returns the files that `tls` names, also if they or the settings cannot be used.
+pub(crate) fn tls_paths(path: &Path) -> Vec<PathBuf> {
+    let text = read_text(path).ok().flatten().map(|(_, text)| text);
+    // References that do not resolve here leave a path that does not exist, which is as good as none.
+    let settings = text.and_then(|text| parse(path, &text, References::Left).ok());
+    settings.and_then(|settings| settings.tls).map(|tls| tls_files::paths(path, &tls).to_vec()).unwrap_or_default()
+}
+
+/// Reads a database that an option of a command names. Its references are resolved as in the settings file at `path`.
+pub(crate) fn storage_named(path: &Path, option: &str, url: &str) -> Result<StorageSettings, Failure> {
+    let text = serde_json::json!({ "storage": { "url": url } }).to_string();
+    let parsed = settings::parse(&text, &Here::beside(path, References::Resolved));
+    parsed.map(|settings| settings.storage).map_err(|errors| {
+        let words: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+        Failure::new(Exit::Usage, format!("{option} names no usable database: {}.", words.join("; ")))
+    })
 }
 
 /// Reads only the storage settings. References that resolve only in the gateway's environment are not needed.

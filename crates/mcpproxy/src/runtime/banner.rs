@@ -16,7 +16,11 @@ const SERVERS_SHOWN_MAX: usize = 12;
 /// Formats the banner. `setup` is the setup link, if no user exists yet.
 pub(crate) async fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupLink>) -> String {
     let address = runtime.address;
-    let url = format!("http://{address}/mcp");
+    // A certificate is for names, so that clients get the address of links for users.
+    let (scheme, url) = match runtime.settings.tls {
+        Some(_) => ("https", format!("{}/mcp", runtime.base_url)),
+        None => ("http", format!("http://{address}/mcp")),
+    };
     let token = &runtime.local.token;
     let settings = home.settings();
     let settings = match runtime.has_settings_file {
@@ -28,7 +32,7 @@ pub(crate) async fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupL
     let revoked = if runtime.local.agent.is_none() { "  (revoked)" } else { "" };
     let program = program();
     format!(
-        "mcpproxy {version} listens on http://{address}
+        "mcpproxy {version} listens on {scheme}://{address}
 
   Settings     {settings}
   Servers      {servers}

@@ -62,6 +62,8 @@ fn may_change_matches(event: &GatewayEvent) -> bool {
         | GatewayEvent::Held(_)
         | GatewayEvent::Drift(_)
         | GatewayEvent::Quarantined { .. }
+        | GatewayEvent::NotLocked { .. }
+        | GatewayEvent::Unreviewed { .. }
         | GatewayEvent::Down { .. }
         | GatewayEvent::Misconfigured { .. } => false,
     }
@@ -114,6 +116,22 @@ fn words(event: &GatewayEvent) -> String {
             let wait = counted_as(*count, "definition waits", "definitions wait");
             let summary = sentence(&line(summary));
             format!("! {server}{new}: {wait} for a review: {summary} Run `mcpproxy servers review {server}`.")
+        }
+        GatewayEvent::NotLocked { server, count, summary } => {
+            let lacks = counted_as(*count, "definition is", "definitions are");
+            let summary = sentence(&line(summary));
+            format!(
+                "! {server}: {lacks} quarantined and not in the lock file: {summary} To accept, run `mcpproxy lock` with a \
+                 gateway without `--locked`."
+            )
+        }
+        GatewayEvent::Unreviewed { server, count, summary } => {
+            let shown = counted_as(*count, "changed definition is", "changed definitions are");
+            let summary = sentence(&line(summary));
+            format!(
+                "! {server}: {shown} shown to agents without a review: {summary} Set `trust.changes` to `review` to hold \
+                 changes."
+            )
         }
         GatewayEvent::Up { server, tools, unasked } => {
             format!("✓ {server} is ready: {}{}", counted(*tools, "tool"), unasked_words(server, *unasked))
@@ -196,7 +214,9 @@ impl Throttle {
             }
             GatewayEvent::Refused(_) | GatewayEvent::Held(_) | GatewayEvent::Drift(_) => return ServerLine::Free,
             // It says nothing about the connection.
-            GatewayEvent::Quarantined { server, .. } => return self.count(server, now),
+            GatewayEvent::Quarantined { server, .. }
+            | GatewayEvent::NotLocked { server, .. }
+            | GatewayEvent::Unreviewed { server, .. } => return self.count(server, now),
             GatewayEvent::Up { server, .. } => (server, None),
             GatewayEvent::Down { server, reason, .. } | GatewayEvent::Misconfigured { server, reason } => {
                 (server, Some(reason))
@@ -302,6 +322,18 @@ mod tests {
             "! fx: 1 definition waits for a review: tool a\\u{1b} (changed: description). Run `mcpproxy servers review fx`."
         );
         assert!(quarantined(2, true).starts_with("! fx is new: 2 definitions wait for a review: "));
+        let summary = "tool a (warned: description)".to_owned();
+        assert_eq!(
+            words(&GatewayEvent::Unreviewed { server: name("fx"), count: 1, summary }),
+            "! fx: 1 changed definition is shown to agents without a review: tool a (warned: description). Set \
+             `trust.changes` to `review` to hold changes."
+        );
+        let summary = "tool a (not locked)".to_owned();
+        assert_eq!(
+            words(&GatewayEvent::NotLocked { server: name("fx"), count: 2, summary }),
+            "! fx: 2 definitions are quarantined and not in the lock file: tool a (not locked). To accept, run `mcpproxy \
+             lock` with a gateway without `--locked`."
+        );
         let summary = ReloadSummary {
             added: vec![name("time")],
             removed: vec![name("a"), name("b")],

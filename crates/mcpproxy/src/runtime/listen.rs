@@ -26,7 +26,8 @@ pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<
         Listen::Exactly(address) => address.unwrap_or(settings.listen),
         Listen::Somewhere => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     };
-    settings::check_listen(address, settings.tls_terminated_by_proxy)
+    settings::check_listen(address, settings.encrypts())
+        .and_then(|()| settings::check_anonymous(address, settings.allow_anonymous_loopback))
         .map_err(|message| Failure::new(Exit::BadSettings, message))?;
     for _ in 0..PORTS_TRIED {
         let main = match TcpListener::bind(address).await {
@@ -75,23 +76,40 @@ fn taken(address: SocketAddr) -> Failure {
 
 /// Returns the base of links for users, unless `approvals.public_url` is set. Passkeys need a host name, so loopback
 /// becomes `localhost`.
-pub(crate) fn own_url(address: SocketAddr) -> String {
-    match address.ip() {
-        ip if ip.is_loopback() || ip.is_unspecified() => format!("http://localhost:{}", address.port()),
-        _ => format!("http://{address}"),
+pub(crate) fn own_url(settings: &Settings, address: SocketAddr) -> String {
+    let (scheme, usual) = if settings.tls.is_some() { ("https", 443) } else { ("http", 80) };
+    let host = match address.ip() {
+        ip if ip.is_loopback() || ip.is_unspecified() => "localhost".to_owned(),
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    // Browsers leave out the usual port in `Host` and `Origin`, which the guard compares with this.
+    match address.port() {
+        port if port == usual => format!("{scheme}://{host}"),
+        port => format!("{scheme}://{host}:{port}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_core::settings::TlsSettings;
+
     use super::*;
 
     #[test]
     fn links_lead_to_this_machine() {
-        let check = |address: &str, expected: &str| assert_eq!(own_url(address.parse().unwrap()), expected);
-        check("127.0.0.1:8080", "http://localhost:8080");
-        check("[::1]:9000", "http://localhost:9000");
-        check("0.0.0.0:80", "http://localhost:80");
-        check("192.0.2.1:8080", "http://192.0.2.1:8080");
+        let mut settings = Settings::default();
+        let check = |settings: &Settings, address: &str, expected: &str| {
+            assert_eq!(own_url(settings, address.parse().unwrap()), expected);
+        };
+        check(&settings, "127.0.0.1:8080", "http://localhost:8080");
+        check(&settings, "[::1]:9000", "http://localhost:9000");
+        check(&settings, "0.0.0.0:80", "http://localhost");
+        check(&settings, "192.0.2.1:8080", "http://192.0.2.1:8080");
+        settings.tls = Some(TlsSettings { certificate: "a.pem".to_owned(), key: "a.key".to_owned() });
+        check(&settings, "0.0.0.0:8443", "https://localhost:8443");
+        check(&settings, "192.0.2.1:443", "https://192.0.2.1");
+        check(&settings, "[2001:db8::1]:443", "https://[2001:db8::1]");
+        check(&settings, "[2001:db8::1]:80", "https://[2001:db8::1]:80");
     }
 }

@@ -46,6 +46,28 @@ pub(crate) async fn open(home: &Home, store: &Store, name: &str) -> anyhow::Resu
     Ok(LocalAgent { token, agent })
 }
 
+/// Moves what is stored for a gateway to its new name: the files of its last run, and that its token is revoked.
+pub(crate) async fn rename(store: &Store, old: &str, new: &str) -> anyhow::Result<()> {
+    if old == new {
+        return Ok(());
+    }
+    let files = store.remembered_files(old).await?;
+    if !files.is_empty() {
+        store.remember_files(new, &files).await?;
+        store.remember_files(old, &[]).await?;
+    }
+    let tokens = store.list_tokens().await?;
+    let is_live = |name: &str| tokens.iter().any(|token| token.name == name && token.revoked_ms.is_none());
+    let is_known = |name: &str| tokens.iter().any(|token| token.name == name);
+    // Otherwise, the next start would create a token for the new name, and an operator has decided against one.
+    if is_known(old) && !is_live(old) && !is_known(new) {
+        let now_ms = Timestamp::now().as_millisecond();
+        store.create_token(new, &Scope::everything(), random_bytes()?, now_ms).await?;
+        store.revoke_token(new, now_ms).await?;
+    }
+    Ok(())
+}
+
 async fn create(store: &Store, name: &str) -> anyhow::Result<String> {
     let now_ms = Timestamp::now().as_millisecond();
     match store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await {
@@ -55,5 +77,24 @@ async fn create(store: &Store, name: &str) -> anyhow::Result<String> {
             Ok(store.create_token(name, &Scope::everything(), random_bytes()?, now_ms).await?)
         }
         made => Ok(made?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_revoked_token_stays_revoked_under_a_new_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
+        home.create().unwrap();
+        let store = Store::open(&Location::Sqlite(home.database())).await.unwrap();
+        assert!(open(&home, &store, "local-old").await.unwrap().agent.is_some());
+        rename(&store, "local-old", "local-new").await.unwrap();
+        assert!(open(&home, &store, "local-new").await.unwrap().agent.is_some(), "the token stays valid");
+        store.revoke_token("local-old", 1).await.unwrap();
+        rename(&store, "local-old", "local-new").await.unwrap();
+        assert!(open(&home, &store, "local-new").await.unwrap().agent.is_none());
     }
 }

@@ -43,14 +43,19 @@ pub(super) async fn open(
 }
 
 /// Continues the chain of this data folder. A new data folder begins one.
-async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
+pub(crate) async fn continued(home: &Home, store: &Store, settings: &Settings) -> anyhow::Result<Ledger> {
     let key = home.existing_signing_key()?;
     store.check_key(key.as_ref().map(SigningKey::verifier), &home.checkpoint()).await?;
     let key = match key {
         Some(key) => key,
         None => home.new_signing_key()?,
     };
+    // The first record of a chain says which one it continues, also if a rotation of the key was interrupted.
+    let first = store.continues(key.verifier(), now_ms(), rand::random()).await?;
     let ledger = start(home, store, settings, key).await?;
+    if let Some(first) = first {
+        ledger.append(first, WaitFor::Disk).await?;
+    }
     let interrupted = ledger.interrupted();
     if interrupted > 0 {
         tracing::warn!(
@@ -108,12 +113,12 @@ fn is_damage(error: &StoreError) -> bool {
 }
 
 fn refused(home: &Home, damage: &StoreError) -> anyhow::Error {
-    let (verify, accept) =
-        (home.command("mcpproxy", "activity verify"), home.command("mcpproxy", "serve --accept-damage"));
+    let [verify, restore, accept] = ["activity verify", "restore FILE --force", "serve --accept-damage"]
+        .map(|command| home.command("mcpproxy", command));
     Failure::new(Exit::Failed, format!("The gateway does not start: {damage}."))
         .hint(format!(
-            "`{verify}` checks the whole log. Restore the database, `signing.key` and `checkpoint.txt` from the same \
-             backup. To start a new chain without them, run `{accept}`. The log records that."
+            "`{verify}` checks the whole log. `{restore}` restores a backup. To start a new chain without one, run \
+             `{accept}`. The log records that."
         ))
         .into()
 }

@@ -11,6 +11,9 @@
 //!   active, so that the next call is already checked against it. The files are read at once, because the command has
 //!   finished writing.
 //!
+//! The gateway's own certificate counts as settings. If only its files changed, new connections get the new one, and nothing
+//! else happens.
+//!
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
 //! keep the old one. The exception is what weakens contracts or policies. A half-written file is often valid, and an agent
 //! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their
@@ -23,6 +26,7 @@
 //! itself keeps the previous snapshot, but servers may have been started or stopped already. The next attempt replaces
 //! the ones that it starts again, so that no process is left behind.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +40,10 @@ use tokio::time::Instant;
 
 use super::file_events::{FileEvents, POLL_INTERVAL};
 use super::last_run::stricter;
+use super::own_tls::OwnTls;
 use super::weigh::{KnownTools, Weighed, weigh};
 use crate::exit::{Exit, Failure};
-use crate::operator_files::settings_file::warning_lines;
+use crate::operator_files::settings_file::{self, warning_lines};
 use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts};
 use crate::terminal::output::tell;
 
@@ -68,6 +73,8 @@ pub(crate) struct WatchedFiles {
     pub(crate) path: PathBuf,
     /// Files that the settings refer to.
     pub(crate) referenced: Vec<PathBuf>,
+    /// The files of `tls` in settings that could not be used. Their correction is a change too.
+    pub(crate) tls_paths: Vec<PathBuf>,
     /// Taken before `current` was read, so that no change in between is missed.
     pub(crate) seen: FileStamps,
     pub(crate) current: Files,
@@ -79,8 +86,18 @@ pub(crate) struct WatchedFiles {
     pub(crate) remember: watch::Sender<Arc<OperatorTexts>>,
     pub(crate) gateway: Gateway,
     pub(crate) guard: Guard,
+    pub(crate) listener: ListenerFacts,
     /// [`operator_files::read`], except in tests.
     pub(crate) read: ReadFiles,
+}
+
+/// Facts about the listener, which a reload cannot change.
+#[derive(Clone)]
+pub(crate) struct ListenerFacts {
+    /// `--listen` may differ from the settings.
+    pub(crate) address: SocketAddr,
+    /// `None` if it speaks plain HTTP.
+    pub(crate) tls: Option<OwnTls>,
 }
 
 /// Valid files that are not active as a whole.
@@ -187,14 +204,15 @@ impl WatchedFiles {
 
     /// Compares fingerprints, and reads the files if they changed and are finished. Returns the newest fingerprints.
     fn look(&mut self, last: &FileStamps, trigger: Trigger) -> FileStamps {
-        let mut now = operator_files::inspect(&self.path, &self.referenced);
+        let referenced = [self.referenced.as_slice(), &self.tls_paths].concat();
+        let mut now = operator_files::inspect(&self.path, &referenced);
         let is_finished = match trigger {
             Trigger::Clock => now == *last,
             Trigger::Request => true,
             Trigger::Event if now == self.seen => false,
             Trigger::Event => (0..SETTLE_MAX).any(|_| {
                 std::thread::sleep(SETTLE);
-                let before = std::mem::replace(&mut now, operator_files::inspect(&self.path, &self.referenced));
+                let before = std::mem::replace(&mut now, operator_files::inspect(&self.path, &referenced));
                 before == now
             }),
         };
@@ -224,8 +242,14 @@ impl WatchedFiles {
     fn reload(&mut self, trigger: Trigger) {
         let read = (self.read)(&self.path, Some(&self.current.settings));
         let error = self.gateway.reload_error();
-        match read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.weighed(read)) {
+        let read = read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.listens(read));
+        let pair = read.as_ref().ok().and_then(|read| read.tls.clone());
+        match read.and_then(|read| self.weighed(read)) {
             Ok(new) => {
+                self.tls_paths.clear();
+                if let (Some(tls), Some(pair)) = (&self.listener.tls, &pair) {
+                    tls.renew(pair);
+                }
                 if error.is_none() && self.is_current(&new) {
                     return;
                 }
@@ -242,6 +266,8 @@ impl WatchedFiles {
                 self.gateway.reload(new);
             }
             Err(failure) => {
+                self.tls_paths = settings_file::tls_paths(&self.path);
+                self.tls_paths.retain(|path| !self.referenced.contains(path));
                 let message = failure.to_string();
                 // A request finds what an event has reported already.
                 if trigger != Trigger::Request || error.as_ref() != Some(&message) {
@@ -249,6 +275,13 @@ impl WatchedFiles {
                 }
             }
         }
+    }
+
+    /// Checks settings that depend on the listener. It may have another address than the settings say.
+    fn listens(&self, read: OperatorFiles) -> Result<OperatorFiles, Failure> {
+        let is_open = read.files.settings.allow_anonymous_loopback;
+        let checked = settings::check_anonymous(self.listener.address, is_open);
+        checked.map(|()| read).map_err(|message| Failure::new(Exit::BadSettings, message))
     }
 
     fn take(&mut self, new: &Files) {
@@ -340,91 +373,4 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 }
 
 #[cfg(test)]
-mod tests {
-    use mcpproxy_core::RiskLevel;
-
-    use super::*;
-    use crate::home::Home;
-    use crate::runtime::{Accepted, Listen, Runtime};
-
-    /// Panics if the settings file says so.
-    fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(!text.contains("panic"), "the settings file says so");
-        operator_files::read(path, settings)
-    }
-
-    async fn until(what: &str, is_true: impl Fn() -> bool) {
-        let poll = async {
-            while !is_true() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        assert!(tokio::time::timeout(Duration::from_secs(60), poll).await.is_ok(), "{what}");
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_half_written_contract_waits_and_stricter_ones_apply() {
-        const WHOLE: &str = "- tool: demo:a\n  riskLevel: forbidden\n- tool: demo:b\n  riskLevel: critical\n";
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
-        let contracts = folder.path().join("contracts");
-        std::fs::create_dir(&contracts).unwrap();
-        let write = |text: &str| std::fs::write(contracts.join("a.yaml"), text).unwrap();
-        std::fs::write(home.settings(), r#"{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp"}}}"#).unwrap();
-        write(WHOLE);
-        let runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default(), None).await.unwrap();
-        let mut files = runtime.reload.files.clone();
-        let risk = |files: &WatchedFiles, name: &str| {
-            let name = mcpproxy_core::ToolName::parse(name).unwrap();
-            files.current.contracts.matching(&name).first().and_then(|one| one.risk.as_ref()).map(|risk| risk.value)
-        };
-        write("- tool: demo:a\n- tool: demo:c\n  riskLevel: high\n");
-        files.reload(Trigger::Request);
-        assert_eq!(risk(&files, "demo:a"), Some(RiskLevel::Forbidden));
-        assert_eq!(risk(&files, "demo:b"), Some(RiskLevel::Critical));
-        assert_eq!(risk(&files, "demo:c"), Some(RiskLevel::High), "a new contract applies at once");
-        let held = runtime.gateway.held().unwrap();
-        assert_eq!(held.weaker.contracts.len(), 2, "{:?}", held.weaker.lines());
-        // A stricter file is in force although the other one waits, so the next start must miss it if it is gone.
-        std::fs::write(contracts.join("b.yaml"), "tool: demo:d\nriskLevel: forbidden\n").unwrap();
-        files.reload(Trigger::Request);
-        let remembered = Arc::clone(&files.remember.borrow());
-        assert_eq!(remembered.names().collect::<Vec<_>>(), ["contracts/a.yaml", "contracts/b.yaml"]);
-        assert_eq!(remembered.all()[0].1, WHOLE);
-        // The whole file again: nothing waits any more, but the contract of `demo:c` is gone now, which waits in turn.
-        write(WHOLE);
-        files.reload(Trigger::Request);
-        let waiting = runtime.gateway.held().unwrap().weaker.lines();
-        assert_eq!(waiting.len(), 1, "{waiting:?}");
-        assert!(waiting[0].starts_with("demo:c: contract removed"), "{waiting:?}");
-        runtime.run_until(std::future::ready(())).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_panic_is_reported_and_the_next_edit_still_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::resolve(Some(folder.path().to_owned())).unwrap();
-        let write = |names: &[&str], comment: &str| {
-            let server = |name: &&str| format!("\"{name}\": {{ \"url\": \"http://127.0.0.1:1/mcp\" }}");
-            let servers: Vec<String> = names.iter().map(server).collect();
-            let text = format!("{{ \"mcpServers\": {{ {} }} }} // {comment}", servers.join(", "));
-            std::fs::write(home.settings(), text).unwrap();
-        };
-        write(&["a"], "");
-        let mut runtime = Runtime::start(&home, Listen::Somewhere, Accepted::default(), None).await.unwrap();
-        runtime.reload.files.read = read_or_panic;
-        let gateway = runtime.gateway.clone();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(runtime.run_until(stopped));
-        write(&["a", "b"], "panic");
-        until("the panic is reported", || gateway.reload_error().is_some_and(|error| error.contains("crashed"))).await;
-        assert_eq!(gateway.servers().len(), 1, "the previous settings remain active");
-        write(&["a", "b"], "");
-        until("the next edit is active", || gateway.servers().len() == 2).await;
-        until("the error is gone", || gateway.reload_error().is_none()).await;
-        // A part that fails must not keep the gateway from stopping either.
-        stop.send(()).unwrap();
-        tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
-    }
-}
+mod tests;

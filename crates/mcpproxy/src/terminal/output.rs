@@ -131,6 +131,19 @@ pub(crate) fn sentence(text: &str) -> String {
     if text.ends_with(['.', '?', '!', '…']) { text.to_owned() } else { format!("{text}.") }
 }
 
+/// Formats a number with separators: `12,345`.
+pub(crate) fn grouped(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or_default().to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Formats a count with its noun: `1 server`, `2 servers`.
 pub(crate) fn counted(count: usize, word: &str) -> String {
     counted_as(count, word, &format!("{word}s"))

@@ -71,7 +71,7 @@ fn keys() {
         r#"{"dashboards": {}}"#,
         &[
             "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
-           `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+           `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls`, `tls_terminated_by_proxy`, `allowed_hosts`, \
            `allowed_origins`, `storage`, `limits`, `metrics`, `export`, `search`",
         ],
     );
@@ -80,7 +80,7 @@ fn keys() {
         r#"{"\u001b[2J": 1, "activity": {"durable": "all"}, "storage": {"URL": "x"}, "intent_declaration": {"x": 1}}"#,
         &[
             "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
-             `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls_terminated_by_proxy`, `allowed_hosts`, \
+             `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls`, `tls_terminated_by_proxy`, `allowed_hosts`, \
              `allowed_origins`, `storage`, `limits`, `metrics`, `export`, `search`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",
@@ -132,12 +132,46 @@ fn types_and_words() {
 }
 
 #[test]
+fn tls() {
+    check(
+        r#"{"tls": {}}"#,
+        &[
+            "line 1, column 9: `tls` needs `certificate`; write the path of a PEM file, such as \"certificate.pem\"",
+            "line 1, column 9: `tls` needs `key`; write the path of a PEM file, such as \"key.pem\"",
+        ],
+    );
+    check(
+        r#"{"tls": {"cert": "a", "key": "~/b"}}"#,
+        &[
+            "line 1, column 9: `tls` needs `certificate`; write the path of a PEM file, such as \"certificate.pem\"",
+            "line 1, column 10: unknown key `cert`; did you mean `certificate`?",
+            "line 1, column 30: `~` works only in a shell; write the full path, or `${env:HOME}` for `~`",
+        ],
+    );
+    check(
+        r#"{"tls": {"certificate": "a", "key": "b"}, "tls_terminated_by_proxy": true,
+"approvals": {"public_url": "http://localhost"}}"#,
+        &[
+            "line 1, column 2: `tls` and `tls_terminated_by_proxy` contradict each other: either the gateway terminates \
+             TLS, or a proxy does; remove one of them",
+            "line 1, column 2: with `tls`, the gateway does not answer `http://`; write `https://` in \
+             `approvals.public_url`",
+        ],
+    );
+    check(
+        r#"{"tls": {"certificate": "a", "key": "b"}, "listen": "0.0.0.0:8443", "allow_anonymous_loopback": true}"#,
+        &["line 1, column 69: `allow_anonymous_loopback` needs a listener on loopback, not 0.0.0.0:8443; listen on \
+           127.0.0.1, or set it to false"],
+    );
+}
+
+#[test]
 fn addresses() {
     check(r#"{"listen": "8080"}"#, &["line 1, column 12: expected an address and a port such as \"127.0.0.1:8080\""]);
     check(
         r#"{"listen": "0.0.0.0:8080"}"#,
-        &["line 1, column 12: refusing a non-loopback listener without TLS; listen on 127.0.0.1, or put a proxy that \
-           terminates TLS in front and set `tls_terminated_by_proxy` to true"],
+        &["line 1, column 12: refusing a non-loopback listener without TLS; listen on 127.0.0.1, give the \
+           gateway a certificate with `tls`, or put a proxy that terminates TLS in front and set `tls_terminated_by_proxy` to true"],
     );
     check(
         r#"{"allow_anonymous_loopback": true, "tls_terminated_by_proxy": true}"#,

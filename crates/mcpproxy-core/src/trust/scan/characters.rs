@@ -110,6 +110,8 @@ fn kind(c: char, previous: Option<char>, next: Option<char>) -> Option<Kind> {
         '\u{e0100}'..='\u{e01ef}' if previous.is_some_and(|p| matches!(p, '\u{3400}'..='\u{9fff}')) => None,
         '\u{feff}' if previous.is_none() => None,
         c if is_unseen(c) => Some(Kind::Invisible),
+        // Turkish and Azerbaijani write it between other Latin letters.
+        'ı' => None,
         c if look_alike(c).is_some() => is_mixed(c, previous, next).then_some(Kind::LookAlike),
         c => match get_general_category(c) {
             GeneralCategory::PrivateUse | GeneralCategory::Unassigned => Some(Kind::PrivateUse),
@@ -175,6 +177,8 @@ mod tests {
             "👩\u{200d}💻 ✔\u{fe0f} ⚠\u{fe0f}",
             "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
             "می\u{200c}خواهم",
+            "Kullanıcının kayıtlarını arar ve sonuçları döndürür.",
+            "İstifadəçinin qeydlərini axtarır, nəticələri qaytarır.",
         ] {
             assert_eq!(find(text), [], "{text}");
         }

@@ -11,6 +11,8 @@ const DESTROY: &str = "delete remove drop destroy purge wipe erase truncate unin
 /// Verbs that reach other people or move money.
 const SEND: &str = "send publish tweet reply pay transfer refund charge purchase buy sell withdraw broadcast email invite \
     sends publishes transfers pays post posts forward book order payment payout";
+/// Verbs of the same kind that are not also nouns, unlike "order" in "Order book of a symbol".
+const SENDS: &str = "send sends publish publishes transfers pays refunds purchases withdraws emails broadcasts";
 /// Verbs that change something, or run code that can.
 const CHANGE: &str = "shell bash write update insert upload rename move replace edit modify restart stop \
     reboot shutdown grant commit push merge put patch append upsert set add assign enable disable writes updates creates";
@@ -67,7 +69,11 @@ pub(super) fn scan(tool: &Value, findings: &mut Vec<Finding>) {
     let verbs = |list: &str| words.iter().find(|word| is_in(list, word));
     let looks = words.iter().take(2).any(|word| is_in(LOOK, word));
     let (verb, severity) = match is_read_only {
-        Some(true) if looks => return,
+        // The name looks harmless, so the description has to say it clearly.
+        Some(true) if looks => match described(tool) {
+            Some(verb) => (verb, Severity::Medium),
+            None => return,
+        },
         Some(true) => match (verbs(DESTROY), verbs(SEND), verbs(CHANGE)) {
             (Some(verb), _, _) | (None, Some(verb), _) => (verb.clone(), Severity::High),
             (None, None, Some(verb)) => (verb.clone(), Severity::Medium),
@@ -85,11 +91,12 @@ pub(super) fn scan(tool: &Value, findings: &mut Vec<Finding>) {
     findings.push(Finding { rule: "annotation-contradicts", severity, place: "annotations".to_owned(), reason });
 }
 
-/// Returns the verb with which the description starts, if it destroys: "Deletes a file".
+/// Returns the verb with which the description starts, if it destroys or sends: "Permanently deletes a file".
 fn described(tool: &Value) -> Option<String> {
     let text = tool.get("description").and_then(Value::as_str)?;
-    let first = text.split_whitespace().next()?.trim_matches(|c: char| !c.is_alphabetic()).to_lowercase();
-    is_in(DESTROY, &first).then_some(first)
+    let plain = |word: &str| word.trim_matches(|c: char| !c.is_alphabetic()).to_lowercase();
+    let first = text.split_whitespace().map(plain).find(|word| !word.ends_with("ly") || word == "reply")?;
+    (is_in(DESTROY, &first) || is_in(SENDS, &first)).then_some(first)
 }
 
 #[cfg(test)]
@@ -117,7 +124,17 @@ mod tests {
         check("list_removed", &read_only, None);
         check("search", &read_only, None);
         check("delete_user", &serde_json::json!({}), None);
-        assert_eq!(severity("files", "Deletes a file.", &read_only), Some(Severity::Medium));
+        let check = |name: &str, description: &str, expected| {
+            assert_eq!(severity(name, description, &read_only), expected, "{description}");
+        };
+        check("files", "Deletes a file.", Some(Severity::Medium));
+        check("records", "Permanently deletes all records.", Some(Severity::Medium));
+        check("list_records", "Deletes all records.", Some(Severity::Medium));
+        check("customer", "Sends an email to the customer.", Some(Severity::Medium));
+        check("account", "Transfers money to another account.", Some(Severity::Medium));
+        check("market", "Order book of a symbol.", None);
+        check("users", "Only lists users.", None);
+        check("reply", "", Some(Severity::High));
     }
 
     #[test]

@@ -107,9 +107,30 @@ const SUSPECTS: &[Suspect] = &[
 /// Names of one word, and only whole names.
 const WHOLE: &str = "context conversation reasoning thoughts scratchpad memory transcript";
 
-/// Checks the name of a parameter.
-pub(super) fn scan_name(name: &str, is_required: bool, is_described: bool, place: &str, findings: &mut Vec<Finding>) {
+/// Descriptions that ask for all of the conversation, in lower case.
+const WHOLE_CONVERSATION: [&str; 8] = [
+    "system prompt",
+    "previous messages",
+    "prior messages",
+    "full conversation",
+    "entire conversation",
+    "whole conversation",
+    "conversation so far",
+    "conversation history",
+];
+
+/// Checks the name of a parameter, with its description.
+pub(super) fn scan_name(
+    name: &str,
+    is_required: bool,
+    description: Option<&str>,
+    place: &str,
+    findings: &mut Vec<Finding>,
+) {
     let words = words(name);
+    let lower = description.map(str::to_lowercase);
+    let asks_for_all = lower.as_ref().is_some_and(|text| WHOLE_CONVERSATION.iter().any(|phrase| text.contains(phrase)));
+    let is_described = lower.is_some();
     for suspect in SUSPECTS {
         let is_whole = suspect.groups == [WHOLE];
         let matches = suspect
@@ -128,6 +149,7 @@ pub(super) fn scan_name(name: &str, is_required: bool, is_described: bool, place
         } else {
             severity
         };
+        let severity = if is_whole && asks_for_all { Severity::Medium } else { severity };
         let reason = format!("The parameter `{}` asks for {}.", visible(name), suspect.what);
         findings.push(Finding { rule: "exfiltration-parameter", severity, place: place.to_owned(), reason });
         return;
@@ -181,7 +203,7 @@ mod tests {
     fn names_of_parameters() {
         let check = |name: &str, is_required: bool, expected: Option<Severity>| {
             let mut findings = Vec::new();
-            scan_name(name, is_required, false, "", &mut findings);
+            scan_name(name, is_required, None, "", &mut findings);
             assert_eq!(findings.first().map(|found| found.severity), expected, "{name}");
         };
         check("sidenote", false, Some(Severity::Medium));
@@ -195,6 +217,18 @@ mod tests {
         check("conversation_id", true, None);
         check("max_tokens", true, None);
         check("query", true, None);
+    }
+
+    #[test]
+    fn a_description_that_asks_for_the_conversation() {
+        let check = |description: &str, expected: Severity| {
+            let mut findings = Vec::new();
+            scan_name("context", false, Some(description), "", &mut findings);
+            assert_eq!(findings.first().map(|found| found.severity), Some(expected), "{description}");
+        };
+        check("The system prompt and all previous messages.", Severity::Medium);
+        check("The full conversation so far.", Severity::Medium);
+        check("Lines around each match.", Severity::Low);
     }
 
     #[test]

@@ -108,7 +108,12 @@ impl<'a> Scanner<'a> {
             let severity =
                 if index == 0 { severity } else { self::severity(one.weight).unwrap_or(Severity::Low).min(severity) };
             let (start, end) = folded.original(one.start, one.end);
-            self.add(one.rule, severity, place, format!("The text {}: `{}`.", one.reason, passage(text, start, end)));
+            self.add(
+                one.rule,
+                severity,
+                place,
+                format!("The text {}, in `{}`.", one.reason, passage(text, start, end)),
+            );
         }
     }
 

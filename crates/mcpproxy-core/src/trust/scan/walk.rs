@@ -122,10 +122,10 @@ fn visit(value: &Value, spot: Spot<'_>, place: &mut String, scanner: &mut Scanne
                 for (name, schema) in parameters {
                     let is_required =
                         required.is_some_and(|names| names.iter().any(|other| other.as_str() == Some(name)));
-                    let is_described = schema.get("description").is_some();
+                    let description = schema.get("description").map(|text| text.as_str().unwrap_or_default());
                     below(place, "properties", |place| {
                         below(place, name, |place| {
-                            parameters::scan_name(name, is_required, is_described, place, &mut scanner.findings);
+                            parameters::scan_name(name, is_required, description, place, &mut scanner.findings);
                         });
                     });
                 }

@@ -32,7 +32,7 @@ fn rules() -> Rules {
 }
 
 fn admission(listed: &Arc<Offers>, known: &Known, before: &Admission) -> Admission {
-    let judged = Judged::of(listed, Some(known), &rules(), Neighbours::default);
+    let judged = Judged::of(listed, Some(known), rules(), Neighbours::default);
     judged.admission(Arc::clone(listed), before, Some((0, Arc::new(known.clone()))))
 }
 
@@ -69,7 +69,7 @@ fn the_same_lists_cost_no_new_catalog() {
 #[test]
 fn without_the_store_everything_is_held() {
     let listed = lists(&[READ], &[PROMPT]);
-    let judged = Judged::of(&listed, None, &rules(), Neighbours::default);
+    let judged = Judged::of(&listed, None, rules(), Neighbours::default);
     let admission = judged.admission(Arc::clone(&listed), &Admission::default(), None);
     assert_eq!(tools(&admission), Vec::<&str>::new());
     assert_eq!(admission.offers.prompts.len(), 0);
@@ -88,7 +88,7 @@ fn a_name_that_is_listed_twice_is_judged_and_shown_once() {
 fn only_news_are_stored_and_recorded() {
     let first = lists(&[READ, SEND], &[]);
     let mut known = known(&first);
-    let judged = |listed: &Arc<Offers>, known: &Known| Judged::of(listed, Some(known), &rules(), Neighbours::default);
+    let judged = |listed: &Arc<Offers>, known: &Known| Judged::of(listed, Some(known), rules(), Neighbours::default);
     assert!(!judged(&first, &known).has_news(&known));
     let second = lists(&[READ, OTHER_SEND], &[]);
     assert!(judged(&second, &known).has_news(&known));
@@ -96,4 +96,36 @@ fn only_news_are_stored_and_recorded() {
     known.definitions.get_mut(&send.key).unwrap().waiting = Some(send.pin());
     assert!(!judged(&second, &known).has_news(&known), "it waits already");
     assert!(judged(&first, &known).has_news(&known), "the version that waits is withdrawn");
+}
+
+#[test]
+fn an_unreviewed_server_offers_nothing() {
+    let resources: Arc<[String]> = [r#"{"uri":"x://y","name":"y"}"#.to_owned()].into();
+    let whole =
+        Offers { can_complete: true, can_subscribe: true, has_resources: true, ..(*lists(&[READ], &[])).clone() };
+    let listed = Arc::new(Offers { resources: Arc::clone(&resources), instructions: Some("Hi.".into()), ..whole });
+    let review = Rules::Settings { first_sight: Welcome::Review, on_change: OnChange::Review };
+    let check = |rules: Rules, known: &Known, expected: bool| {
+        let judged = Judged::of(&listed, Some(known), rules, Neighbours::default);
+        let known = Some((0, Arc::new(known.clone())));
+        let admission = judged.admission(Arc::clone(&listed), &Admission::default(), known);
+        let offers = &admission.offers;
+        assert_eq!(admission.is_open, expected);
+        assert_eq!(!offers.resources.is_empty(), expected);
+        assert_eq!([offers.can_complete, offers.can_subscribe, offers.has_resources], [expected; 3]);
+        assert_eq!(offers.instructions, None, "they are held");
+    };
+    check(review.clone(), &Known::default(), false);
+    check(Rules::Locked(None), &known(&lists(&[READ], &[])), false);
+    check(review, &known(&lists(&[READ], &[])), true);
+}
+
+#[test]
+fn resources_alone_have_one_definition() {
+    let resources: Arc<[String]> = [r#"{"uri":"x://y","name":"y"}"#.to_owned()].into();
+    let alone = Offers { resources: Arc::clone(&resources), ..Offers::default() };
+    assert_eq!(definitions(&alone), [Definition::resources_only()]);
+    assert!(definitions(&Offers::default()).is_empty());
+    let with_tool = Offers { resources, ..(*lists(&[READ], &[])).clone() };
+    assert_eq!(definitions(&with_tool), [Definition::tool("read", READ)]);
 }

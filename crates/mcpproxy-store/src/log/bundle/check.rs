@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::seal::SealHasher;
 use super::wire::{self, BundleLine, ChainLine, Header, LineForm, PayloadDigest};
 use crate::log::line::{Hash, digest, link, origin};
+use crate::log::succession;
 use crate::{Checkpoint, Progress, RecordId, Verifier};
 
 /// Twice the size of the longest payload when escaped.
@@ -88,6 +89,17 @@ pub fn verify_bundle(
     proof.finish().map_err(|what| BundleError::Form { line: number, what })
 }
 
+/// Tells if the trusted key is the key of the bundle, or signed it through a succession of keys.
+fn leads_to(trusted: &Verifier, notes: &[String], key: &Verifier) -> bool {
+    let mut current = trusted.clone();
+    for note in notes {
+        if let Ok(new) = succession::open(note, &current) {
+            current = new;
+        }
+    }
+    *trusted == *key || current == *key
+}
+
 /// Reads a line and removes its line break, which it must have.
 fn next_line(reader: &mut impl BufRead, line: u64) -> Result<Option<String>, BundleError> {
     let mut bytes = Vec::new();
@@ -154,7 +166,7 @@ impl Proof {
         if verifier.chain() != header.chain {
             return Err(bad("the key does not belong to the chain"));
         }
-        if trusted.is_some_and(|trusted| *trusted != verifier) {
+        if trusted.is_some_and(|trusted| !leads_to(trusted, &header.succession, &verifier)) {
             return Err(BundleError::OtherKey { found: header.chain });
         }
         if !is_time(&header.exported) {

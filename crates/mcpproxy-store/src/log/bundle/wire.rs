@@ -22,6 +22,9 @@ pub(super) struct Header {
     pub(super) exported: String,
     #[serde(rename = "filter")]
     pub(super) _filter: FilterRow,
+    /// Notes with which each key of this log signed the next, oldest first. Absent if the key was never rotated.
+    #[serde(default)]
+    pub(super) succession: Vec<String>,
 }
 
 /// The selection. It proves nothing, and is there for readers only.
@@ -106,9 +109,11 @@ pub(super) struct PayloadDigest {
     pub(super) kept_sha256: Option<String>,
 }
 
-pub(super) fn header(chain: &str, verifier: &Verifier, selection: &Selection<'_>) -> String {
+pub(super) fn header(chain: &str, verifier: &Verifier, succession: &[String], selection: &Selection<'_>) -> String {
+    let notes: Vec<String> = succession.iter().map(|note| quote(note)).collect();
+    let succession = if notes.is_empty() { String::new() } else { format!(",\"succession\":[{}]", notes.join(",")) };
     format!(
-        "{{\"bundle\":{},\"version\":{VERSION},\"chain\":{},\"verifier\":{},\"exported\":\"{}\",\"filter\":{{{}}}}}\n",
+        "{{\"bundle\":{},\"version\":{VERSION},\"chain\":{},\"verifier\":{},\"exported\":\"{}\",\"filter\":{{{}}}{succession}}}\n",
         quote(FORMAT),
         quote(chain),
         quote(&verifier.to_string()),

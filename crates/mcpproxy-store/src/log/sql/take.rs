@@ -86,7 +86,7 @@ pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier
     }
 }
 
-pub(super) async fn head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {
+pub(crate) async fn head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {
     let failed = StoreError::while_trying(DOING);
     let newest = [
         ("SELECT seq, hash, key FROM records WHERE chain = $1 ORDER BY seq DESC LIMIT 1"),

@@ -23,7 +23,7 @@ pub(super) fn curl(route: &Route<'_>) -> String {
     if let Some(example) = route.operation.pointer("/requestBody/content/application~1json/example") {
         command.push_str(&format!(" \\\n  -H 'Content-Type: application/json' -d '{example}'"));
     }
-    format!("{command} \\\n  'http://{ADDRESS}{}'", target(route))
+    format!("{command} \\\n  '{ADDRESS}{}'", target(route))
 }
 
 /// Builds the path and the query, with all parameters that have an example.

@@ -104,7 +104,7 @@ impl From<totp::Setup> for SetupView {
 pub(crate) struct PasskeyView {
     pub(crate) id: String,
     pub(crate) label: Visible,
-    pub(crate) added: String,
+    pub(crate) added: Time,
     /// Keeps the ids of form fields unique.
     pub(crate) prefix: String,
 }
@@ -131,7 +131,7 @@ pub(crate) fn passkeys(user: &UserRow, now_ms: i64) -> Vec<PasskeyView> {
     let views = user.passkeys.iter().zip(1..).map(|(passkey, number)| PasskeyView {
         id: passkey.id.clone(),
         label: Visible::of(&passkey.label),
-        added: Time::new(passkey.created_ms, now_ms).words,
+        added: Time::new(passkey.created_ms, now_ms),
         prefix: format!("remove-{number}-"),
     });
     views.collect()

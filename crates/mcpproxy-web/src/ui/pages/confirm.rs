@@ -36,7 +36,7 @@ use crate::visible::Visible;
 use crate::wire::state_now;
 use arguments::Arguments;
 use attached::Attached;
-use outcome::Outcome;
+use outcome::{Outcome, Piece};
 use preview::{FailedPreview, Preview};
 use standing::StandingForm;
 
@@ -102,6 +102,8 @@ pub(crate) struct Fact {
     pub(crate) name: &'static str,
     pub(crate) lines: Vec<Visible>,
     pub(crate) is_code: bool,
+    /// Shown instead of lines.
+    pub(crate) time: Option<Time>,
 }
 
 /// Values of a refused form, to fill it again.
@@ -114,6 +116,8 @@ pub(crate) struct Typed {
     pub(crate) asks_password: bool,
     /// The confirmation with which the user came back from the identity provider.
     pub(crate) confirmed: Option<super::Confirmed>,
+    /// The id of the input that the error is about.
+    pub(crate) wrong: Option<&'static str>,
 }
 
 impl Confirm {
@@ -237,8 +241,8 @@ fn missing(arguments: &Arguments, preview: Option<&Preview>) -> Option<String> {
 }
 
 fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec<Fact> {
-    let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false };
-    let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true };
+    let plain = |name, lines: Vec<Visible>| Fact { name, lines, is_code: false, time: None };
+    let code = |name, lines: Vec<Visible>| Fact { name, lines, is_code: true, time: None };
     let created = Time::new(approval.created_ms, now_ms);
     // Permissions that only the server names are shown with the server's claims.
     let (permissions_title, permissions) = match about.said_by("permissions") {
@@ -252,9 +256,9 @@ fn facts(approval: &StoredApproval, about: &ApprovalDetails, now_ms: i64) -> Vec
         code("Called with", vec![Visible::of(approval.variant.tool())]),
         code(permissions_title, permissions),
         plain("Required by", or_none(about.texts("asked_by").into_iter().map(required_by).collect())),
-        plain("Requested", vec![Visible::of(&format!("{} ({})", created.words, created.clock))]),
+        Fact { name: "Requested", lines: Vec::new(), is_code: false, time: Some(created) },
     ];
-    facts.retain(|fact| !fact.lines.is_empty());
+    facts.retain(|fact| !fact.lines.is_empty() || fact.time.is_some());
     facts
 }
 
@@ -274,7 +278,7 @@ fn required_by(text: &str) -> Visible {
 /// Lists what the approval is bound to. Nobody needs the hashes to decide, but they are in the log.
 fn binding(approval: &StoredApproval) -> Vec<Fact> {
     let hash = |digest: &mcpproxy_core::Digest| vec![Visible::of(&format!("SHA-256 {digest}"))];
-    let code = |name, lines| Fact { name, lines, is_code: true };
+    let code = |name, lines| Fact { name, lines, is_code: true, time: None };
     vec![
         code("Request", vec![Visible::of(approval.id.as_str())]),
         code("Arguments", hash(&approval.args_digest)),

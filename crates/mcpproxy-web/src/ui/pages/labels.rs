@@ -12,6 +12,7 @@ use mcpproxy_store::Status;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Risk {
     pub(crate) class: &'static str,
+    pub(crate) icon: &'static str,
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
     /// Says that nobody has reviewed the level.
@@ -50,6 +51,7 @@ impl From<StatedRisk> for Risk {
         let draft = (stated.said_by == Some(SaidBy::Draft)).then_some("risk level from a draft, not reviewed");
         Self {
             class,
+            icon: if stated.risk == Some(RiskLevel::Forbidden) { "ban" } else { class },
             word: if is_claimed { claimed_word } else { word },
             // A server's rating is not explained as if it were a fact.
             meaning: if is_claimed { "Only the server has rated the risk of this tool." } else { meaning },
@@ -96,7 +98,7 @@ pub(crate) fn ran_words(ran: Option<Status>) -> RanWords {
     match ran {
         Some(Status::Success) | None => words("consumed", "Approved and run", "Ran", "It ran once", "check"),
         Some(Status::Error) => words("failed", "Ran and failed", "Ran and failed", "It ran once and failed", "x"),
-        Some(Status::Started) => words("consumed", "Approved, running", "Running since", "It was sent", "clock"),
+        Some(Status::Started) => words("consumed", "Approved, running", "Running, started", "It was sent", "clock"),
         Some(Status::Cancelled | Status::Interrupted | Status::Refused) => words(
             "failed",
             "Sent, outcome unknown",
@@ -143,7 +145,7 @@ pub(crate) struct Time {
     pub(crate) left_ms: i64,
     /// Relative: `in 4:51`, `3 minutes ago`.
     pub(crate) words: String,
-    /// `14:32 UTC`, with the date if it is not today.
+    /// `14:32 UTC`, with the date if it is not today, and with the year if it is not this year.
     pub(crate) clock: String,
 }
 
@@ -179,7 +181,12 @@ fn clock(time_ms: i64, now_ms: i64) -> String {
     let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap_or_default();
     let format = |format: &str| at(time_ms).strftime(format).to_string();
     let is_today = at(time_ms).strftime("%F").to_string() == at(now_ms).strftime("%F").to_string();
-    if is_today { format("%H:%M UTC") } else { format("%e %B, %H:%M UTC").trim().to_owned() }
+    let is_this_year = at(time_ms).strftime("%Y").to_string() == at(now_ms).strftime("%Y").to_string();
+    match (is_today, is_this_year) {
+        (true, _) => format("%H:%M UTC"),
+        (false, true) => format("%-d %B, %H:%M UTC"),
+        (false, false) => format("%-d %B %Y, %H:%M UTC"),
+    }
 }
 
 #[cfg(test)]
@@ -217,5 +224,6 @@ mod tests {
         check(-3600, "1 hour ago", "07:00 UTC");
         check(-7200, "2 hours ago", "06:00 UTC");
         check(-86_400 * 3, "3 days ago", "12 January, 08:00 UTC");
+        check(-86_400 * 20, "20 days ago", "26 December 2026, 08:00 UTC");
     }
 }

@@ -14,10 +14,11 @@ use serde_json::Value;
 
 use super::Frame;
 use super::amount::{counted, items, one_line, part_key};
-use super::labels::{Risk, Time};
+use super::labels::{Risk, State, Time};
 use super::lists::Tab;
+use super::servers::state;
 use crate::visible::Visible;
-use attention::Attention;
+use attention::{Attention, Detail};
 use chart::Period;
 use traffic::Traffic;
 
@@ -128,17 +129,14 @@ pub(crate) struct Health {
 #[derive(Debug)]
 pub(crate) struct HealthRow {
     pub(crate) name: ServerName,
-    pub(crate) class: &'static str,
-    pub(crate) icon: &'static str,
-    pub(crate) word: &'static str,
+    pub(crate) state: State,
     pub(crate) tools: usize,
     pub(crate) quarantined: usize,
 }
 
 impl Health {
     pub(crate) fn new(servers: &[ServerStatus]) -> Self {
-        let is_ready = |server: &&ServerStatus| server.state == StateName::Ready;
-        let ready = servers.iter().filter(is_ready).count();
+        let ready = servers.iter().filter(|server| state(server).class == "ready").count();
         let mut sorted: Vec<&ServerStatus> = servers.iter().collect();
         sorted.sort_by_key(|server| trouble(server.state));
         Self {
@@ -162,14 +160,6 @@ fn trouble(state: StateName) -> u8 {
 
 impl HealthRow {
     fn new(server: &ServerStatus) -> Self {
-        let (class, icon, word) = match server.state {
-            StateName::Ready => ("ready", "check", "Ready"),
-            StateName::Connecting => ("waiting", "clock", "Connecting"),
-            StateName::Waiting => ("failed", "high", "Down"),
-            StateName::Disabled => ("disabled", "ban", "Disabled"),
-            StateName::Misconfigured => ("failed", "high", "Not configured correctly"),
-            StateName::NeedsSignIn => ("failed", "user", "Needs sign-in"),
-        };
-        Self { name: server.name.clone(), class, icon, word, tools: server.tools, quarantined: server.quarantined }
+        Self { name: server.name.clone(), state: state(server), tools: server.tools, quarantined: server.quarantined }
     }
 }

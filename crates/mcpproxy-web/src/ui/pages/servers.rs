@@ -13,6 +13,7 @@ use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{SaidBy, ServerStatus, StateName, StatedRisk};
 
 use super::Frame;
+use super::amount::one_line;
 use super::labels::{Risk, State};
 use crate::visible::Visible;
 
@@ -36,7 +37,8 @@ pub(crate) struct ServerRow {
     pub(crate) title: Option<Visible>,
     pub(crate) state: State,
     pub(crate) reason: Option<Visible>,
-    pub(crate) hint: Option<Visible>,
+    /// A sentence of ours.
+    pub(crate) hint: Option<String>,
     pub(crate) transport: &'static str,
     pub(crate) tools: usize,
     pub(crate) risks: Vec<RiskCount>,
@@ -64,7 +66,7 @@ impl Servers {
             frame,
             key: Digest::of(parts.join("\n").as_bytes()).to_string(),
             to_review: rows.iter().map(|row| row.to_review).sum(),
-            ready: servers.iter().filter(|server| server.state == StateName::Ready).count(),
+            ready: rows.iter().filter(|row| row.state.class == "ready").count(),
             rows,
         }
     }
@@ -72,13 +74,12 @@ impl Servers {
 
 impl ServerRow {
     fn new(status: &ServerStatus, tools: &[&Covered]) -> Self {
-        let shown = |text: &Option<String>| text.as_deref().map(short);
         Self {
             name: status.name.to_string(),
             title: status.title.as_deref().map(short),
-            state: state(status.state),
-            reason: shown(&status.reason),
-            hint: shown(&status.hint),
+            state: state(status),
+            reason: status.reason.as_deref().map(short),
+            hint: status.hint.as_deref().map(|hint| one_line(hint, REASON_MAX_CHARS)),
             transport: transport(status.transport),
             tools: status.tools,
             risks: risk_counts(tools),
@@ -96,8 +97,11 @@ impl ServerRow {
 }
 
 /// The state of a server, with icon and word.
-pub(crate) fn state(state: StateName) -> State {
-    let (class, word, icon) = match state {
+pub(crate) fn state(status: &ServerStatus) -> State {
+    let sees_nothing = status.tools == 0 && status.prompts == 0 && status.resources == 0;
+    let (class, word, icon) = match status.state {
+        // It is connected, but no agent can use anything of it.
+        StateName::Ready if sees_nothing && status.to_review > 0 => ("held", "Waits for review", "clock"),
         StateName::Ready => ("ready", "Ready", "check"),
         StateName::Connecting => ("connecting", "Connecting", "clock"),
         StateName::Waiting => ("failed", "Not connected", "high"),

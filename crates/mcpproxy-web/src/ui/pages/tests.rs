@@ -36,6 +36,9 @@ fn frame(title: &str) -> Frame {
         idle_s: 900,
         here: String::new(),
         confirmed: None,
+        home_option: String::new(),
+        now_ms: NOW_MS,
+        wrong: None,
     }
 }
 
@@ -191,7 +194,7 @@ fn what_became_of_it() {
         denied,
         &[
             "send_external on mail did not run for agent claude-code; denied by ben at",
-            "ben denied this call 30 seconds ago",
+            "ben denied this call <time datetime=\"2027-01-15T07:59:30.000Z\">30 seconds ago</time>. It did not run.",
             "Not &lt;now&gt;<span class=\"mark\"",
         ],
     );
@@ -199,7 +202,8 @@ fn what_became_of_it() {
         decided(ApprovalState::Approved, Some(Assurance::Factor)),
         &[
             "Agent claude-code may run send_external on mail once; approved by ben, not yet run",
-            "ben approved this call with a second factor 30 seconds ago",
+            "ben approved this call with a second factor <time",
+            ">30 seconds ago</time>. It has not run yet.",
             "Withdraw approval",
         ],
     );
@@ -213,7 +217,7 @@ fn what_became_of_it() {
             "send_external on mail ran at <time datetime=\"2027-01-15T07:59:40.000Z\" data-clock>07:59 UTC</time> \
              for agent claude-code; approved by ben",
             "Approved and run",
-            "It ran once 20 seconds ago.",
+            "It ran once <time datetime=\"2027-01-15T07:59:40.000Z\">20 seconds ago</time>.",
         ],
     );
     let client = StoredApproval { decided_by: Some("client <b>".to_owned()), ..decided(ApprovalState::Denied, None) };
@@ -375,6 +379,7 @@ fn coming_in() {
         elsewhere: None,
         has_password: true,
         provider: None,
+        is_empty: false,
     };
     compare("login.html", &login.render().unwrap());
     let provider = || {

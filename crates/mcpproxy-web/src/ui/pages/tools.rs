@@ -219,6 +219,7 @@ impl ToolRow {
 
 pub(crate) const QUARANTINED: Risk = Risk {
     class: "unclassified",
+    icon: "shield",
     word: "Quarantined",
     meaning: "Agents cannot see it until a user accepts its definition.",
     claim: None,

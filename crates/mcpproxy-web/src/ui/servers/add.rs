@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use mcpproxy_core::ServerName;
-use mcpproxy_store::StoreError;
-use serde_json::json;
+use mcpproxy_store::{Record, RecordId, StoreError};
+use serde_json::{Value, json};
 
 use super::actions::{Applied, edit_and_reload};
 use crate::action::Action;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::editor::EditError;
+use crate::ui::pages::amount::one_line;
 use crate::ui::pages::servers::add::{Add, Typed};
 use crate::ui::pages::servers::details::launch_line;
 use crate::ui::pages::{Frame, page};
@@ -25,8 +26,47 @@ use crate::visible::plain;
 /// The review page shows what a server lists as soon as it is connected. Most servers are within this time.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
-pub(super) async fn show(State(app): State<AppState>, Visitor(signed): Visitor) -> Response {
-    shown(&app, &signed, StatusCode::OK, Typed::default(), None).await.unwrap_or_else(|error| unavailable(&error))
+/// The code of the record about an added server.
+const ADDED: &str = "server_added";
+/// The parameter with the id of that record.
+const RECORD: &str = "added=";
+/// Notes about added servers in their record. A note has at most this many characters.
+const NOTES_MAX: usize = 20;
+const NOTE_CHARS: usize = 300;
+
+/// Shows the forms, or the servers that were just added. Their record has what the page says, so it can be loaded again,
+/// also from another gateway.
+pub(super) async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
+    let record = uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix(RECORD));
+    let shown = async || -> Result<Response, StoreError> {
+        let added = match record {
+            Some(id) => app.web.store.find(id).await?.and_then(|whole| Added::of(&whole.record)),
+            None => None,
+        };
+        shown(&app, &signed, StatusCode::OK, Typed::default(), added).await
+    };
+    shown().await.unwrap_or_else(|error| unavailable(&error))
+}
+
+/// Servers that were added together.
+struct Added {
+    names: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Added {
+    /// Reads the record of an added server.
+    fn of(record: &Record) -> Option<Self> {
+        let is_added = record.code.as_ref().is_some_and(|code| code.for_json() == ADDED);
+        let metadata: Value = serde_json::from_str(record.metadata.for_json()).ok().filter(|_| is_added)?;
+        let texts = |name: &str| {
+            let all = metadata.get(name).and_then(Value::as_array).into_iter().flatten();
+            all.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut names = texts("names");
+        names.retain(|name| ServerName::parse(name).is_ok());
+        (!names.is_empty()).then(|| Self { names, notes: texts("notes") })
+    }
 }
 
 pub(super) async fn add(State(app): State<AppState>, posted: Posted) -> Response {
@@ -55,13 +95,16 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
         Ok(applied) => {
             action.done(app).await;
             let names: Vec<String> = applied.names.iter().map(ToString::to_string).collect();
+            let notes: Vec<String> =
+                applied.notes.iter().take(NOTES_MAX).map(|note| one_line(note, NOTE_CHARS)).collect();
+            let mut record = None;
             for name in &applied.names {
                 let launch = app.web.gateway.written_transport(name).as_ref().and_then(launch_line);
-                let facts = json!({"names": names, "launch": launch});
-                Action { facts, ..Action::on_server("server_added", name) }.record(app, signed).await?;
+                let facts = json!({"names": names, "launch": launch, "notes": notes});
+                record = Some(Action { facts, ..Action::on_server(ADDED, name) }.record(app, signed).await?);
             }
             let _still_connecting = tokio::time::timeout(CONNECT_WAIT, app.web.gateway.ready()).await;
-            finish(app, signed, applied).await
+            Ok(finish(&applied, record))
         }
         Err(error) => {
             action.failed(app, &error.to_string()).await;
@@ -77,11 +120,13 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
 }
 
 /// Leads to the review of a single server. Several servers, or notes about them, get a page of their own first.
-async fn finish(app: &AppState, signed: &SignedInUser, applied: Applied) -> Result<Response, StoreError> {
-    match applied.names.as_slice() {
-        [name] if applied.notes.is_empty() => Ok(Redirect::to(&review_path(name)).into_response()),
-        _ => shown(app, signed, StatusCode::OK, Typed::default(), Some(applied)).await,
-    }
+fn finish(applied: &Applied, record: Option<RecordId>) -> Response {
+    let path = match (applied.names.as_slice(), record) {
+        ([name], _) if applied.notes.is_empty() => review_path(name),
+        (_, Some(record)) => format!("/ui/servers/add?{RECORD}{record}"),
+        (_, None) => "/ui/servers".to_owned(),
+    };
+    Redirect::to(&path).into_response()
 }
 
 fn review_path(name: &ServerName) -> String {
@@ -98,11 +143,11 @@ async fn shown(
     signed: &SignedInUser,
     code: StatusCode,
     typed: Typed,
-    applied: Option<Applied>,
+    added: Option<Added>,
 ) -> Result<Response, StoreError> {
     let frame = frame::around(app, signed, "servers", "Add a server").await?;
-    let frame = Frame { asks_password: typed.asks_password, ..frame };
-    let (names, notes) = applied.map(|applied| (applied.names, applied.notes)).unwrap_or_default();
-    let names = names.iter().map(ToString::to_string).collect();
+    let wrong = typed.asks_password.then_some(if typed.is_pasted { "paste-password" } else { "form-password" });
+    let frame = Frame { asks_password: typed.asks_password, wrong, ..frame };
+    let (names, notes) = added.map(|added| (added.names, added.notes)).unwrap_or_default();
     Ok(page(code, &Add { frame, error: typed.error.clone(), typed, names, notes }))
 }

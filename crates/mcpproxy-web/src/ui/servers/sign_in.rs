@@ -64,7 +64,7 @@ async fn failed(
     }
 }
 
-/// Takes the answer of the provider that `/oauth/callback` has passed on. Only the session that began the sign-in may
+/// Takes the answer of the provider that `/oauth/callback/…` has passed on. Only the session that began the sign-in may
 /// finish it.
 pub(super) async fn finish(
     State(app): State<AppState>,

@@ -172,7 +172,10 @@ async fn previewed(
     let user = app.web.store.find_user(posted.signed.name()).await?;
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
     let asks_password = status == StatusCode::FORBIDDEN && !weaker.needs_step_up;
-    let frame = Frame { asks_password, ..framed(app, &posted.signed, edited).await? };
+    // Nothing else is forbidden where a factor is needed.
+    let is_factor_wrong = status == StatusCode::FORBIDDEN && weaker.needs_step_up && factors.totp;
+    let wrong = is_factor_wrong.then_some("save-totp");
+    let frame = Frame { asks_password, wrong, ..framed(app, &posted.signed, edited).await? };
     let about = (&*edited.tool, app.web.gateway.contract_settings());
     let preview = Preview::new(frame, about, draft, &weaker, replay, &edited.typed);
     Ok(page(status, &Preview { factors, error, ..preview }))

@@ -99,7 +99,7 @@ impl Session {
         };
         let response = match http.send(Method::POST, ENDPOINT, headers, Bytes::from(text.to_owned())).await {
             Ok(response) => response,
-            Err(SendError::NotConnected) => return Err(SendFailure::Lost),
+            Err(SendError::NotConnected | SendError::NotTheGateway) => return Err(SendFailure::Lost),
             Err(other) => return Err(SendFailure::Failed(format!("{:#}", anyhow::Error::from(other)))),
         };
         if response.status() == StatusCode::NOT_FOUND && has_session {

@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use super::destination::Destination;
 use super::no_record;
-use super::progress::{Output, Progress};
 use super::words::{counted, grouped};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{self, Format, line};
+use crate::terminal::progress::{Output, Progress};
 
 /// The records of a bundle.
 pub(super) enum Selected<'a> {

@@ -205,7 +205,9 @@ fn subject(record: &Record) -> String {
             Some(_) | None => "(settings: not reloaded)".to_owned(),
         },
         Kind::Auth if record.code.is_some() => format!("({})", who_did(record)),
-        Kind::Approval | Kind::Server | Kind::Auth => format!("({})", record.kind.as_str()),
+        // A changed definition that nobody reviewed is a warning.
+        Kind::Server => format!("({}){}", record.kind.as_str(), marks(record)),
+        Kind::Approval | Kind::Auth => format!("({})", record.kind.as_str()),
     }
 }
 

@@ -9,13 +9,13 @@ use mcpproxy_web::records::{self, Activity, WholeActivity};
 
 use super::args::{Matching, Within};
 use super::destination::Destination;
-use super::progress::{Output, Progress};
 use super::words::counted;
 use super::{bundle, open};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::runtime::EndSignal;
 use crate::terminal::output::{self, Format};
+use crate::terminal::progress::{Output, Progress};
 use crate::terminal::visible;
 
 #[derive(Debug, Args)]

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use mcpproxy_store::{ChainVerdict, Checkpoint, Damage, Verifier, VerifyOptions};
+use mcpproxy_store::{ChainVerdict, Checkpoint, Damage, RecordedRestore, Restore, Verifier, VerifyOptions};
 use serde::Serialize;
 
-use super::progress::{Output, Progress};
 use super::words::{counted, grouped};
 use super::{bundle, open};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{self, Format, line};
+use crate::terminal::progress::{Output, Progress};
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -74,7 +74,21 @@ struct Chain {
     signed_to: Option<i64>,
     payloads_checked: u64,
     payloads_erased: u64,
+    /// Restores from backups that the log tells of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    restores: Vec<ChainRestore>,
     damage: Option<ChainDamage>,
+}
+
+/// A restore from a backup.
+#[derive(Serialize)]
+struct ChainRestore {
+    seq: i64,
+    time: String,
+    backup: String,
+    records_gone: Option<u64>,
+    #[serde(skip)]
+    text: String,
 }
 
 /// The first damage of a chain.
@@ -175,10 +189,14 @@ fn text(chain: &Chain) -> String {
     }
     facts.extend([counted(chain.checkpoints, "checkpoint"), signed]);
     let name = line(&chain.chain);
-    match &chain.damage {
+    let mut text = match &chain.damage {
         None => format!("chain {name}: {}: intact\n", facts.join(", ")),
         Some(damage) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
+    };
+    for restore in &chain.restores {
+        text.push_str(&format!("  {}: {}\n", line(&restore.time), line(&restore.text)));
     }
+    text
 }
 
 fn database_text(found: &[String]) -> Option<String> {
@@ -207,8 +225,16 @@ impl From<&ChainVerdict> for Chain {
             signed_to: verdict.last_signed,
             payloads_checked: verdict.payloads,
             payloads_erased: verdict.erased,
+            restores: verdict.restores.iter().map(ChainRestore::from).collect(),
             damage: verdict.damage.as_ref().map(ChainDamage::from),
         }
+    }
+}
+
+impl From<&RecordedRestore> for ChainRestore {
+    fn from(RecordedRestore { seq, restore }: &RecordedRestore) -> Self {
+        let Restore { time, backup, records_gone, .. } = restore.clone();
+        Self { seq: *seq, time, backup, records_gone, text: restore.to_string() }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use mcpproxy_core::{Untrusted, Variant};
 
+pub(super) use crate::terminal::output::grouped;
+
 pub(super) const NONE: &str = "-";
 
 /// Returns an icon and a word, because neither colour nor shape alone may carry the meaning.
@@ -29,19 +31,6 @@ fn milliseconds(duration_us: u64) -> f64 {
 /// Returns untrusted text escaped for the terminal, or a dash if there is none.
 pub(super) fn word(text: &Option<Untrusted>) -> String {
     text.as_ref().map_or(NONE.to_owned(), |text| text.for_terminal().into_owned())
-}
-
-/// Formats a number with separators: `12,345`.
-pub(super) fn grouped(number: impl TryInto<u64>) -> String {
-    let digits = number.try_into().unwrap_or_default().to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Formats a count with its noun: `12,345 records`.

@@ -29,6 +29,8 @@ pub(super) struct Progress {
     home: Home,
     tool: String,
     port: Option<u16>,
+    /// The base of the gateway's links, if it speaks TLS.
+    secure: Option<Url>,
     told: Option<ApprovalId>,
     line: LiveLine,
     started: Instant,
@@ -44,6 +46,7 @@ impl Progress {
             home: home.clone(),
             tool: line(tool),
             port,
+            secure: running.certificate.as_ref().and_then(|_| Url::parse(&running.url).ok()),
             told: None,
             line: LiveLine::new(),
             started: Instant::now(),
@@ -109,9 +112,12 @@ impl Progress {
         if self.told.replace(id.clone()).as_ref() == Some(&id) {
             return None;
         }
-        let is_ours = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
-            && url.port_or_known_default() == self.port
-            && url.scheme() == "http";
+        let is_here = || {
+            matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+                && url.port_or_known_default() == self.port
+                && url.scheme() == "http"
+        };
+        let is_ours = self.secure.as_ref().map_or_else(is_here, |own| own.origin() == url.origin());
         Some(match is_ours {
             true => format!("Waiting for a user to approve the call: {}", line(url.as_str())),
             false => format!("Waiting for a user to approve the call: {}", self.show_command(&id)),
@@ -154,7 +160,7 @@ mod tests {
 
     fn progress() -> Progress {
         let home = Home::resolve(Some("/d".into())).unwrap();
-        Progress::new(&home, &Running { pid: 1, address: "127.0.0.1:8080".to_owned() }, "files:copy")
+        Progress::new(&home, &Running { address: "127.0.0.1:8080".to_owned(), ..Running::default() }, "files:copy")
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::client::reachable;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
+use crate::runtime::own_url;
 
 /// Stands for a token that does not exist yet.
 const NEW_TOKEN: &str = "*** (new)";
@@ -26,6 +27,8 @@ pub(super) struct Request<'a> {
     machine: &'a Machine,
     connect: &'a Connect,
     url: String,
+    /// The address that the gateway listens on.
+    address: SocketAddr,
     program: String,
     is_running: bool,
     /// The address in the settings, or the default one, if the running gateway listens elsewhere.
@@ -36,17 +39,31 @@ impl<'a> Request<'a> {
     pub(super) fn new(home: &'a Home, machine: &'a Machine, connect: &'a Connect) -> anyhow::Result<Self> {
         let running = home.running()?;
         let configured = configured_address(home);
-        let (address, is_running) = match &running {
-            Some(running) => (running.address.parse().context("gateway.lock contains no valid address")?, true),
-            None => (configured?.address, false),
+        let (address, secure, is_running) = match &running {
+            Some(running) => {
+                let address: SocketAddr = running.address.parse().context("gateway.lock contains no valid address")?;
+                (address, running.certificate.as_ref().map(|_| running.url.clone()), true)
+            }
+            None => configured.map(|configured| (configured.address, configured.secure, false))?,
         };
         let other_address = match configured_address(home) {
             Ok(configured) if configured.address.port() != address.port() => Some(configured),
             Ok(_) | Err(_) => None,
         };
         let program = std::env::current_exe().context("could not find the path of this program")?;
-        let url = format!("http://{}/mcp", reachable(address));
-        Ok(Self { home, machine, connect, url, program: program.display().to_string(), is_running, other_address })
+        let address = reachable(address);
+        // A certificate is for names, so that clients get the address of links for users.
+        let url = secure.map_or_else(|| format!("http://{address}/mcp"), |base| format!("{base}/mcp"));
+        Ok(Self {
+            home,
+            machine,
+            connect,
+            url,
+            address,
+            program: program.display().to_string(),
+            is_running,
+            other_address,
+        })
     }
 
     fn values(&self, token: &TokenPlan) -> EntryValues {
@@ -74,16 +91,23 @@ impl<'a> Request<'a> {
         // `mcpproxy stdio` finds the gateway, wherever it listens.
         } else if let Some(configured) = self.other_address.as_ref().filter(|_| !self.connect.stdio) {
             let configured = match configured {
-                ConfiguredAddress { address, is_written: true } => format!("the settings say {address}"),
-                ConfiguredAddress { address, is_written: false } => {
+                ConfiguredAddress { address, is_written: true, .. } => format!("the settings say {address}"),
+                ConfiguredAddress { address, is_written: false, .. } => {
                     format!("without `listen` in the settings, the next one listens on {address}")
                 }
             };
             steps.push(format!(
                 "The running gateway listens on {}, but {configured}. If you start it with another address, connect \
                  again.",
-                self.url.trim_start_matches("http://").trim_end_matches("/mcp")
+                self.address
             ));
+        }
+        if self.url.starts_with("https://") && !self.connect.stdio {
+            steps.push(
+                "The gateway speaks HTTPS. If the client does not trust its certificate, give the client the authority \
+                 (docs/tls.md), or connect it with --stdio, which needs no certificate."
+                    .to_owned(),
+            );
         }
         steps
     }
@@ -94,16 +118,22 @@ struct ConfiguredAddress {
     address: SocketAddr,
     /// False for the default address.
     is_written: bool,
+    /// The base of links for users, if that gateway speaks TLS.
+    secure: Option<String>,
 }
 
 fn configured_address(home: &Home) -> anyhow::Result<ConfiguredAddress> {
     let path = home.settings();
     let Some((_, text)) = settings_file::read_text(&path)? else {
-        return Ok(ConfiguredAddress { address: mcpproxy_core::settings::demo().listen, is_written: false });
+        let address = mcpproxy_core::settings::demo().listen;
+        return Ok(ConfiguredAddress { address, is_written: false, secure: None });
     };
-    let address = settings_file::check_shape(&path, &text)?.listen;
+    let settings = settings_file::check_shape(&path, &text)?;
+    let address = settings.listen;
+    let base = || settings.approvals.public_url.clone().unwrap_or_else(|| own_url(&settings, address));
+    let secure = settings.tls.is_some().then(base);
     let written = document::read(&text, FileFormat::Json).unwrap_or_default();
-    Ok(ConfiguredAddress { address, is_written: written.get("listen").is_some() })
+    Ok(ConfiguredAddress { address, is_written: written.get("listen").is_some(), secure })
 }
 
 /// Everything that connecting a client would change.

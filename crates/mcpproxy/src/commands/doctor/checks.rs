@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::approvals::{approvals, elicitation, users};
 use self::clients::{clients, installed, local_token, tokens};
 use self::files::{file_modes, held, refused, settings};
-use self::gateway::{chain, drift, gateway, log, port, storage};
+use self::gateway::{certificate, chain, drift, gateway, log, port, storage};
 use self::servers::{down, hidden_tools, misconfigured, sign_ins, to_review, unasked};
 use super::facts::{Facts, GatewayFacts, StorageFacts, StorageState};
 use crate::terminal::output::line;
@@ -85,6 +85,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { code: "file_mode", title: "Permissions of files", run: file_modes, is_in_status: false },
     Check { code: "gateway_stopped", title: "Running gateway", run: gateway, is_in_status: false },
     Check { code: "port_in_use", title: "Port", run: port, is_in_status: true },
+    Check { code: "certificate_expired", title: "Certificate", run: certificate, is_in_status: true },
     Check { code: "storage_unreachable", title: "Database", run: storage, is_in_status: true },
     Check { code: "log_unavailable", title: "Activity log", run: log, is_in_status: true },
     Check { code: "gateways_differ", title: "Gateways of this database", run: drift, is_in_status: true },

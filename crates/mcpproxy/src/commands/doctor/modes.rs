@@ -128,8 +128,8 @@ mod tests {
         let expected: Vec<String> = home::keys().map(|name| format!("{name} 644")).collect();
         assert_eq!(open(), expected);
         assert_eq!(
-            open()[..5],
-            ["admin.key", "agent.token", "signing.key", "sealing.key", "signing.key.old"]
+            open()[..6],
+            ["admin.key", "agent.token", "signing.key", "signing.key.next", "sealing.key", "signing.key.old"]
                 .map(|name| format!("{name} 644"))
         );
         fs::set_permissions(home.folder(), Permissions::from_mode(0o711)).unwrap();

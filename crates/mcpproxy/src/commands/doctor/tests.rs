@@ -102,6 +102,14 @@ fn each_problem_has_its_code_and_a_next_step() {
         &["! warn gateway_stopped -", "✗ error port_in_use -"],
     );
     check(&|facts| facts.gateway = Err("timeout".to_owned()), &["✗ error gateway_stopped -"]);
+    let certificate = |validity: &str, expected: &[&str]| {
+        let tls = json!({"expires": "2026-01-01T00:00:00Z", "validity": validity});
+        check(&|facts| with(facts, &|gateway| gateway.status["tls"] = tls.clone()), expected);
+    };
+    certificate("valid", &[]);
+    certificate("ends_soon", &["! warn certificate_expired -"]);
+    certificate("expired", &["✗ error certificate_expired -"]);
+    certificate("not_yet", &["✗ error certificate_expired -"]);
     check(&|facts| facts.storage = StorageState::Unreachable("refused".to_owned()), &["✗ error storage_unreachable -"]);
     check(
         &|facts| with(facts, &|gateway| gateway.status["log"]["reason"] = "disk full".into()),

@@ -54,7 +54,7 @@ pub(crate) async fn login(home: &Home, format: Format, args: Login) -> anyhow::R
     check_server(home, name).await?;
     let mut user = user(home, "sign in to a server").await?;
     user.tell(&format!("Sign in to mcpproxy. Then you continue at the identity provider of {name}."))?;
-    let session = open_session(home, &mut user).await?;
+    let session = open_session(home, &mut user, name).await?;
     let signed_in = match begin(&session, &user, &args).await {
         Ok(id) => tokio::select! {
             signed_in = wait(&session, name, &id) => signed_in,
@@ -74,7 +74,7 @@ pub(crate) async fn logout(home: &Home, format: Format, name: &ServerName) -> an
     check_server(home, name).await?;
     let mut user = user(home, "sign out of a server").await?;
     user.tell(&format!("Sign in to mcpproxy to remove the tokens of {name}."))?;
-    let session = open_session(home, &mut user).await?;
+    let session = open_session(home, &mut user, name).await?;
     let reply = session.post(&format!("/api/v1/servers/{name}/logout"), &json!({})).await;
     session.close().await;
     let reply = accepted(reply?)?;
@@ -115,9 +115,17 @@ async fn user(home: &Home, what: &str) -> anyhow::Result<UserAtTerminal> {
     UserAtTerminal::at(terminal)
 }
 
-async fn open_session(home: &Home, user: &mut UserAtTerminal) -> anyhow::Result<Session> {
+/// Signs the user in. Accounts of an identity provider have no password, so a refusal names the page of the server.
+async fn open_session(home: &Home, user: &mut UserAtTerminal, name: &ServerName) -> anyhow::Result<Session> {
     let running = home.running()?.ok_or_else(|| no_gateway(home))?;
-    user.sign_in(&Http::new(&running)?).await
+    let refused = match user.sign_in(&Http::new(&running)?).await {
+        Ok(session) => return Ok(session),
+        Err(error) => error.downcast::<Failure>()?,
+    };
+    let status = Rest::connect(home)?.ask(Method::GET, "/api/v1/status").await?;
+    let pages = member(&status, "ui_url");
+    let hint = format!("if you sign in with an identity provider, use the page of the server: {pages}servers/{name}");
+    Err(refused.hint(hint).into())
 }
 
 /// Begins the sign-in, and shows what it asks for. Returns its id.
@@ -169,7 +177,11 @@ fn offer(started: &Value) -> String {
         true => "The server names no scopes. The provider shows what it allows.".to_owned(),
         false => format!("Requested scopes:\n{}", scopes.concat()),
     };
-    format!("\nIdentity provider: {}\n{asks}", member(started, "issuer"))
+    let returns = match started.get("redirect_uri").and_then(Value::as_str) {
+        Some(address) => format!("Redirect URI: {}\n", line(address)),
+        None => String::new(),
+    };
+    format!("\nIdentity provider: {}\n{returns}{asks}", member(started, "issuer"))
 }
 
 /// Waits until the server is connected with its new token, and prints the truth about it.
@@ -218,10 +230,10 @@ mod tests {
 
     #[test]
     fn the_offer_lists_every_scope() {
-        let started = json!({"issuer": "https://id.example", "scopes": ["repo", "read:user"], "url": "x"});
+        let started = json!({"issuer": "https://id.example", "scopes": ["repo", "read:user"], "redirect_uri": "https://gw.example/x"});
         assert_eq!(
             offer(&started),
-            "\nIdentity provider: https://id.example\nRequested scopes:\n  repo\n  read:user\n"
+            "\nIdentity provider: https://id.example\nRedirect URI: https://gw.example/x\nRequested scopes:\n  repo\n  read:user\n"
         );
         let none = json!({"issuer": "https://id.example\u{1b}[2J", "scopes": []});
         assert_eq!(

@@ -107,6 +107,14 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
     }
     match format {
         Format::Json | Format::Yaml => format.print(&answer, String::new).map(|()| Exit::Done),
+        Format::Table if review.entries.iter().any(|entry| entry.reason == "not_locked") => {
+            print(&whole(&review, paper))?;
+            tell(
+                "The gateway runs with a lock file, so nobody can accept these definitions. To accept them, run `mcpproxy \
+                 lock` with a gateway without `--locked`, review the difference, and restart.",
+            );
+            Ok(Exit::Done)
+        }
         Format::Table => match Terminal::of_user() {
             Some(terminal) => by_answers(home, terminal, &review, paper).await,
             None => {

@@ -40,8 +40,13 @@ const WORDS: &[Words] = &[
     words("server_enabled", Subject::Server, "Server {} enabled", "Enable server {}"),
     words("server_disabled", Subject::Server, "Server {} disabled", "Disable server {}"),
     words("server_removed", Subject::Server, "Server {} removed", "Remove server {}"),
-    words("definitions_seen", Subject::Server, "Definitions of {} accepted at first sight", "Definitions of {}"),
-    words("definitions_changed", Subject::Server, "Definitions of {} changed", "Definitions of {}"),
+    words(
+        "definitions_seen",
+        Subject::Server,
+        "Definitions of {} accepted at first sight",
+        "Definitions of {} seen for the first time",
+    ),
+    words("definitions_changed", Subject::Server, "Definitions of {} changed", "Definitions of {} changed"),
     words(
         "definitions_quarantined",
         Subject::Server,
@@ -49,7 +54,7 @@ const WORDS: &[Words] = &[
         "Definitions of {} held for review",
     ),
     words("definitions_reviewed", Subject::Server, "Definitions of {} reviewed", "Review definitions of {}"),
-    words("tools_changed", Subject::Server, "Tools of {} changed", "Tools of {}"),
+    words("tools_changed", Subject::Server, "Tools of {} changed", "Tools of {} changed"),
     words("tools_refresh_failed", Subject::Server, "Tools of {} read again", "Read the tools of {} again"),
     words("token_created", Subject::Member("agent"), "Token of {} created", "Create a token for {}"),
     words("token_changed", Subject::Member("agent"), "Token of {} changed", "Change the token of {}"),
@@ -69,7 +74,7 @@ const WORDS: &[Words] = &[
     words("approval_decision_refused", Subject::Member("with"), "Decision with an {}", "Decision with an {}"),
     words("contract_saved", Subject::Member("tool"), "Contract of {} saved", "Save the contract of {}"),
     words("log_verified", Subject::None, "Log verified", "Verify the log"),
-    words("weakening_held", Subject::None, "Weaker rules", "Weaker rules"),
+    words("weakening_held", Subject::None, "Weaker rules applied", "Change that weakens rules"),
     words("weaker_at_start", Subject::None, "Weaker rules since the last run", "Weaker rules since the last run"),
 ];
 

@@ -86,7 +86,7 @@ impl FilterForm {
         let texts = vec![
             text("code", "Code", "Example: policy_violation"),
             text("category", "Category", "Example: communication"),
-            text("until", "Until", "Example: 2h or 2026-01-31"),
+            text("until", "Until", "Example: 2h or 2026-01-31T10:00Z"),
         ];
         let is_open =
             more.iter().any(|select| !value(select.name).is_empty()) || texts.iter().any(|text| !text.value.is_empty());

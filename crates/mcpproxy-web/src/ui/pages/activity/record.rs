@@ -57,16 +57,12 @@ pub(crate) struct Said {
     pub(crate) is_declared: bool,
 }
 
-/// Advice after a refusal or an error. Names and commands are code.
+/// Advice after a refusal or an error.
 pub(crate) struct NextStep {
     /// The reader of the advice: the user, or the agent that got it with the error.
     pub(crate) lead: &'static str,
-    pub(crate) parts: Vec<StepPart>,
-}
-
-pub(crate) struct StepPart {
+    /// Names and commands are between backticks.
     pub(crate) text: &'static str,
-    pub(crate) is_code: bool,
 }
 
 impl NextStep {
@@ -83,10 +79,7 @@ impl NextStep {
             true => "Decide on the approval request. Then the agent repeats the call.",
             false => code.next_step(),
         };
-        // Every other part is between backticks.
-        let parts = text.split('`').enumerate().filter(|(_, text)| !text.is_empty());
-        let parts = parts.map(|(number, text)| StepPart { text, is_code: !number.is_multiple_of(2) }).collect();
-        Self { lead: if is_for_users { "Next step:" } else { "Next step for the agent:" }, parts }
+        Self { lead: if is_for_users { "Next step:" } else { "Next step for the agent:" }, text }
     }
 }
 

@@ -153,7 +153,7 @@ fn other_records_are_named_after_their_subject() {
     check(Kind::Server, refused, "definitions_quarantined", "{}", ("Definitions of time held for review", "Held back"));
     check(Kind::Server, done, "", "{}", ("Server time connected", "Done"));
     check(Kind::Server, failed, "", "{}", ("Connect server time", "Failed"));
-    check(Kind::Settings, refused, "weakening_held", "{}", ("Weaker rules", "Held back"));
+    check(Kind::Settings, refused, "weakening_held", "{}", ("Change that weakens rules", "Held back"));
     check(Kind::Settings, done, "", "{}", ("Settings reloaded", "Done"));
     check(Kind::Auth, done, "token_created", r#"{"agent":"ci","user":"anna"}"#, ("Token of ci created", "Done"));
     check(Kind::Auth, done, "login", r#"{"user":"anna"}"#, ("anna signed in", "Done"));

@@ -113,8 +113,13 @@ pub(crate) fn span(ms: i64) -> String {
 /// Formats the time of a record in UTC, as the script formats it in the zone of the viewer.
 pub(crate) fn clock(time_ms: i64, now_ms: i64) -> String {
     let at = |ms: i64| Timestamp::from_millisecond(ms).unwrap_or_default();
-    let is_today = at(time_ms).strftime("%F").to_string() == at(now_ms).strftime("%F").to_string();
-    at(time_ms).strftime(if is_today { "%H:%M:%S" } else { "%-d %b, %H:%M:%S" }).to_string()
+    let is_same = |part: &str| at(time_ms).strftime(part).to_string() == at(now_ms).strftime(part).to_string();
+    let format = match (is_same("%F"), is_same("%Y")) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%-d %b, %H:%M:%S",
+        (false, false) => "%-d %b %Y, %H:%M:%S",
+    };
+    at(time_ms).strftime(format).to_string()
 }
 
 /// Returns `server:tool`, or the part of it that the record has.

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     pub(crate) summary: String,
     pub(crate) left_out: usize,
     /// The time of the call used for comparison.
-    pub(crate) compared_to: Option<String>,
+    pub(crate) compared_to: Option<Time>,
 }
 
 pub(crate) struct ArgumentRow {
@@ -63,7 +63,7 @@ impl Arguments {
             is_changed: previous.is_some() && !is_same,
             summary,
             left_out: diff.left_out,
-            compared_to: previous.map(|previous| Time::new(previous.created_ms, now_ms).words),
+            compared_to: previous.map(|previous| Time::new(previous.created_ms, now_ms)),
         }
     }
 

@@ -11,13 +11,23 @@ use crate::visible::Visible;
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) heading: &'static str,
-    pub(crate) text: String,
+    pub(crate) text: Vec<Piece>,
     /// The user who decided, for the middle of a sentence.
     pub(crate) by: Option<Visible>,
     /// When the call ran, or when the request was decided or expired.
     pub(crate) at: Time,
     pub(crate) comment: Option<Visible>,
     pub(crate) record: Option<String>,
+}
+
+/// A piece of a text. The page keeps times up to date.
+#[derive(Clone)]
+pub(crate) enum Piece {
+    Words(String),
+    /// An age: `3 minutes ago`.
+    Age(Time),
+    /// A time of day.
+    Clock(Time),
 }
 
 /// The name of the user who decided, at the start and in the middle of a sentence.
@@ -58,40 +68,47 @@ impl Outcome {
         let approval = &view.approval;
         let ran = ran_words(view.ran);
         let by = decided_by(approval).start;
-        let when =
-            |time_ms: Option<i64>| time_ms.map_or_else(String::new, |ms| format!(" {}", Time::new(ms, now_ms).words));
-        let decided = when(approval.decided_ms);
-        let expires = Time::new(approval.expires_ms, now_ms);
+        let words = |text: &str| vec![Piece::Words(text.to_owned())];
+        let age = |time_ms: Option<i64>| {
+            let time = time_ms.map(|ms| Time::new(ms, now_ms));
+            time.map_or_else(Vec::new, |time| vec![Piece::Words(" ".to_owned()), Piece::Age(time)])
+        };
         let how = match approval.given {
             Some(Assurance::Form) => " in a form",
             Some(Assurance::Session) | None => "",
             Some(Assurance::Factor) => " with a second factor",
         };
+        let approved = [words(&format!("{by} approved this call{how}")), age(approval.decided_ms)];
         let (heading, text) = match state {
-            ApprovalState::Pending => ("Waiting", String::new()),
-            ApprovalState::Approved => (
-                "Approved, not yet run",
-                format!("{by} approved this call{how}{decided}. It has not run yet. It runs when the agent repeats the call, \
-                     at the latest {} ({}). If you made the call in a terminal, run the same command again.",
-                    expires.clock, expires.words
-                ),
-            ),
-            ApprovalState::Consumed => (
-                ran.state,
-                format!("{by} approved this call{how}{decided}. {}{}.", ran.sentence, when(approval.consumed_ms)),
-            ),
-            ApprovalState::Denied => ("Denied", format!("{by} denied this call{decided}. It did not run.")),
-            ApprovalState::Expired if approval.decided_by.is_some() => (
-                "Expired",
-                format!("{by} approved this call{how}{decided}, but the agent did not run it in time. The agent can ask again."),
-            ),
-            ApprovalState::Expired => (
-                "Expired",
-                format!("The request expired{} without a decision. The call did not run. The agent can ask again.", when(Some(approval.expires_ms))),
-            ),
+            ApprovalState::Pending => ("Waiting", Vec::new()),
+            ApprovalState::Approved => {
+                let expires = Time::new(approval.expires_ms, now_ms);
+                let then = words(". It has not run yet. It runs when the agent repeats the call, at the latest ");
+                let terminal = words(". If you made the call in a terminal, run the same command again.");
+                ("Approved, not yet run", [approved.concat(), then, vec![Piece::Clock(expires)], terminal].concat())
+            }
+            ApprovalState::Consumed => {
+                let ran_at = [words(&format!(". {}", ran.sentence)), age(approval.consumed_ms), words(".")].concat();
+                (ran.state, [approved.concat(), ran_at].concat())
+            }
+            ApprovalState::Denied => {
+                let denied = words(&format!("{by} denied this call"));
+                ("Denied", [denied, age(approval.decided_ms), words(". It did not run.")].concat())
+            }
+            ApprovalState::Expired if approval.decided_by.is_some() => {
+                let late = words(", but the agent did not run it in time. The agent can ask again.");
+                ("Expired", [approved.concat(), late].concat())
+            }
+            ApprovalState::Expired => {
+                let without = words(" without a decision. The call did not run. The agent can ask again.");
+                ("Expired", [words("The request expired"), age(Some(approval.expires_ms)), without].concat())
+            }
             ApprovalState::Cancelled => (
                 "Cancelled",
-                "The request was cancelled because the agent’s token, the tool or its contract changed. The call did not run.".to_owned(),
+                words(
+                    "The request was cancelled because the agent’s token, the tool or its contract changed. The call did not \
+                     run.",
+                ),
             ),
         };
         Self {

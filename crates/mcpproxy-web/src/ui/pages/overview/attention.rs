@@ -21,15 +21,16 @@ pub(crate) struct Attention {
     pub(crate) title: Visible,
     pub(crate) details: Vec<Detail>,
     pub(crate) link: Option<(String, &'static str)>,
-    /// A command for the terminal.
-    pub(crate) command: Option<String>,
+    /// The arguments of a command for the terminal.
+    pub(crate) command: Option<&'static str>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Detail {
-    pub(crate) text: Visible,
-    /// True for text of a file or a server.
-    pub(crate) is_quoted: bool,
+pub(crate) enum Detail {
+    /// Text of a file or a server.
+    Quoted(Visible),
+    /// A sentence of ours, with names and commands between backticks.
+    Said(String),
 }
 
 /// Everything that an entry can come from.
@@ -68,12 +69,12 @@ impl Attention {
     }
 
     fn says(mut self, text: &str) -> Self {
-        self.details.push(Detail { text: Visible::of(&one_line(text, DETAIL_CHARS)), is_quoted: false });
+        self.details.push(Detail::Said(one_line(text, DETAIL_CHARS)));
         self
     }
 
     fn quotes(mut self, text: &str) -> Self {
-        self.details.push(Detail { text: Visible::of(&one_line(text, DETAIL_CHARS)), is_quoted: true });
+        self.details.push(Detail::Quoted(Visible::of(&one_line(text, DETAIL_CHARS))));
         self
     }
 
@@ -136,7 +137,7 @@ fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
                 StateName::Misconfigured => format!("Server {} has a mistake in its settings", server.name),
                 StateName::NeedsSignIn => format!("Server {} needs a sign-in", server.name),
                 StateName::Waiting | StateName::Connecting | StateName::Ready | StateName::Disabled => {
-                    format!("Server {} is down", server.name)
+                    format!("Server {} is not connected", server.name)
                 }
             };
             let mut entry = Attention::new("bad", &title);
@@ -154,7 +155,7 @@ fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
         .collect();
     let more = down.count().saturating_sub(SERVERS_MAX);
     if more > 0 {
-        let title = format!("{} are down too", counted(items(more), "more server"));
+        let title = format!("{} are not connected either", counted(items(more), "more server"));
         entries.push(Attention::new("bad", &title).fixed_at("/ui/servers", "See all servers"));
     }
     entries
@@ -162,8 +163,8 @@ fn of_servers(facts: &Facts<'_>) -> Vec<Attention> {
 
 fn of_review(server: &ServerStatus) -> Attention {
     let count = counted(items(server.to_review), "definition");
-    let verb = if server.to_review == 1 { "waits" } else { "wait" };
-    Attention::new("warn", &format!("{count} of {} {verb} for a review. Agents do not see them", server.name))
+    let (verb, them) = if server.to_review == 1 { ("waits", "it") } else { ("wait", "them") };
+    Attention::new("warn", &format!("{count} of {} {verb} for a review. Agents do not see {them}", server.name))
         .fixed_at(format!("/ui/servers/{}/review", server.name), "Review")
 }
 
@@ -183,7 +184,7 @@ fn of_verification(facts: &Facts<'_>) -> Option<Attention> {
         }
         (Some(_) | None, _) => return None,
     };
-    entry.command = Some("mcpproxy activity verify".to_owned());
+    entry.command = Some("activity verify");
     Some(entry.fixed_at("/ui/settings#verify", "Verify now"))
 }
 

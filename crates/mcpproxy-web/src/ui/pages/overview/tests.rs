@@ -72,7 +72,7 @@ fn each_trouble_has_a_way_to_fix_it() {
 fn many_servers_are_counted() {
     let servers: Vec<ServerStatus> = (0..30).map(|number| server(&format!("s{number}"), StateName::Waiting)).collect();
     let titles = titles(&facts(&servers));
-    assert_eq!((titles.len(), titles[8].0.as_str()), (9, "22 more servers are down too"));
+    assert_eq!((titles.len(), titles[8].0.as_str()), (9, "22 more servers are not connected either"));
     let health = Health::new(&servers);
     assert_eq!((health.rows.len(), health.more, health.summary.as_str()), (12, 18, "0 of 30 ready"));
 }

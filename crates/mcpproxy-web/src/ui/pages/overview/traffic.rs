@@ -73,7 +73,7 @@ impl Traffic {
                 Figure { name: "Calls", value: grouped(calls) },
                 Figure { name: "Failed", value: grouped(failed) },
                 Figure { name: "Refused", value: refused },
-                Figure { name: "Asked for approval", value: format!("{}{more}", grouped(asked)) },
+                Figure { name: "Returned for approval", value: format!("{}{more}", grouped(asked)) },
                 Figure { name: "95 % are faster than", value: slow },
             ],
             counted: CALLS_COUNTED,

@@ -6,8 +6,9 @@ use mcpproxy_core::settings::WrittenTransport;
 use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{ServerStatus, StateName};
 
-use super::{RiskCount, risk_counts, risk_of, segment, short, state, transport};
+use super::{REASON_MAX_CHARS, RiskCount, risk_counts, risk_of, segment, short, state, transport};
 use crate::ui::pages::Frame;
+use crate::ui::pages::amount::one_line;
 use crate::ui::pages::labels::{Risk, State};
 use crate::visible::{Visible, plain};
 
@@ -39,7 +40,8 @@ pub(crate) struct Details {
     /// The user who signed in to the server, if one did.
     pub(crate) is_signed_in: bool,
     pub(crate) reason: Option<Visible>,
-    pub(crate) hint: Option<Visible>,
+    /// A sentence of ours.
+    pub(crate) hint: Option<String>,
     /// The newest lines of standard error, if the server is not connected.
     pub(crate) last_lines: Option<Visible>,
     pub(crate) to_review: usize,
@@ -94,14 +96,14 @@ impl Details {
             notes: Vec::new(),
             name: status.name.to_string(),
             title: status.title.as_deref().map(short),
-            state: state(status.state),
+            state: state(status),
             state_key: String::new(),
             is_enabled: status.state != StateName::Disabled,
             needs_sign_in: status.state == StateName::NeedsSignIn,
             is_signed_in: status.is_signed_in,
             can_restart: !matches!(status.state, StateName::Disabled | StateName::Misconfigured),
             reason: status.reason.as_deref().map(short),
-            hint: status.hint.as_deref().map(short),
+            hint: status.hint.as_deref().map(|hint| one_line(hint, REASON_MAX_CHARS)),
             last_lines: (is_down && !last.is_empty()).then(|| Visible::lines(&last)),
             to_review: status.to_review,
             rejected: status.quarantined.saturating_sub(status.to_review),

@@ -57,6 +57,8 @@ pub(crate) struct ReviewPage {
     pub(crate) total: usize,
     /// Counts by kind of change, such as `12 description`.
     pub(crate) counts: Vec<Count>,
+    /// Findings of the scan in all definitions.
+    pub(crate) found: usize,
     /// Definitions with a finding of severity high. They are accepted one by one.
     pub(crate) severe: usize,
     /// Definitions that "accept all" accepts.
@@ -136,7 +138,7 @@ impl ReviewPage {
             done: asked.done,
             of: asked.of,
             server: status.name.to_string(),
-            state: state(status.state),
+            state: state(status),
             is_connecting: status.state == StateName::Connecting,
             reason: status.reason.as_deref().map(short),
             is_first: review.is_first,
@@ -145,6 +147,7 @@ impl ReviewPage {
             rejected: review.rejected,
             total: review.entries.len(),
             counts: counts(&review.entries),
+            found: review.findings.len() + review.entries.iter().map(|entry| entry.findings.len()).sum::<usize>(),
             severe,
             acceptable: review.entries.len() - severe,
             folded: entries.iter().filter(|entry| !entry.is_open && !entry.parts.is_empty()).count(),

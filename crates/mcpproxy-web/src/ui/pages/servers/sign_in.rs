@@ -17,6 +17,8 @@ pub(crate) struct SignIn {
     pub(crate) scopes: Vec<Visible>,
     /// The page of the provider. The gateway has checked its scheme and address.
     pub(crate) url: String,
+    /// The address that the browser returns to.
+    pub(crate) redirect_uri: String,
 }
 
 impl SignIn {
@@ -27,6 +29,7 @@ impl SignIn {
             issuer: short(&started.issuer),
             scopes: started.scopes.iter().map(|scope| short(scope)).collect(),
             url: started.url.clone(),
+            redirect_uri: started.redirect_uri.clone().unwrap_or_default(),
         }
     }
 }

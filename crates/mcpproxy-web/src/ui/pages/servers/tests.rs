@@ -1,6 +1,7 @@
 //! The content of the pages of servers.
 
 use super::*;
+use crate::ui::pages::test_status::server_status;
 
 #[test]
 fn names_in_addresses_are_encoded() {
@@ -12,8 +13,16 @@ fn names_in_addresses_are_encoded() {
 fn every_state_has_a_word_and_an_icon() {
     let sprite = include_str!("../../../../templates/sprite.html");
     for name in StateName::ALL {
-        let shown = state(name);
+        let shown = state(&server_status("fx", name));
         assert!(sprite.contains(&format!("id=\"i-{}\"", shown.icon)), "{name:?}");
         assert!(!shown.word.is_empty());
     }
+}
+
+#[test]
+fn a_server_of_which_agents_see_nothing_is_not_ready() {
+    let status = |tools, to_review| ServerStatus { tools, to_review, ..server_status("fx", StateName::Ready) };
+    assert_eq!(state(&status(0, 2)).word, "Waits for review");
+    assert_eq!(state(&status(1, 2)).word, "Ready");
+    assert_eq!(state(&status(0, 0)).word, "Ready");
 }

@@ -8,7 +8,8 @@ use crate::visible::Visible;
 const VALUE_CHARS: usize = 300;
 
 /// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
-const GROUPS: [(&str, &str); 10] = [
+const GROUPS: [(&str, &str); 11] = [
+    ("TLS", "tls."),
     ("Intent declaration", "intent_declaration."),
     ("Contracts", "contracts."),
     ("Quarantine", "trust."),

@@ -50,15 +50,15 @@ impl GatewayRow {
     fn new(member: &Member, now_ms: i64) -> Self {
         let short = |digest: &str| Visible::of(&digest.chars().take(DIGITS).collect::<String>());
         Self {
-            name: Visible::of(&member.name),
-            address: Visible::of(&member.address),
+            name: Visible::of(&member.announced.name),
+            address: Visible::of(&member.announced.address),
             is_own: member.is_own,
             is_lost: member.is_lost,
-            version: Visible::of(&member.version),
+            version: Visible::of(&member.announced.version),
             digests: vec![
-                (Part::Settings.as_str(), short(&member.settings)),
-                (Part::Contracts.as_str(), short(&member.contracts)),
-                (Part::Policies.as_str(), short(&member.policies)),
+                (Part::Settings.as_str(), short(&member.announced.settings)),
+                (Part::Contracts.as_str(), short(&member.announced.contracts)),
+                (Part::Policies.as_str(), short(&member.announced.policies)),
             ],
             since: Time::new(member.started_ms, now_ms),
             seen: Time::new(member.seen_ms, now_ms),

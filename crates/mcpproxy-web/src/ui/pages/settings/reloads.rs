@@ -16,6 +16,8 @@ const MESSAGE_CHARS: usize = 600;
 #[derive(Debug)]
 pub(crate) struct Reloads {
     pub(crate) path: Visible,
+    /// False if there is no settings file, so that the gateway runs with the default settings.
+    pub(crate) has_file: bool,
     /// One line for each mistake: `file:line:column: message`. Empty if the files in force are the files on disk.
     pub(crate) mistakes: Vec<Visible>,
     pub(crate) warnings: Vec<Visible>,
@@ -33,11 +35,18 @@ pub(crate) struct ReloadRow {
 }
 
 impl Reloads {
-    pub(crate) fn new(path: &str, error: Option<&str>, warnings: &[String], records: &[Record], now_ms: i64) -> Self {
+    pub(crate) fn new(
+        (path, has_file): (&str, bool),
+        error: Option<&str>,
+        warnings: &[String],
+        records: &[Record],
+        now_ms: i64,
+    ) -> Self {
         let is_reload = |record: &&Record| record.code.as_ref().is_none_or(|code| code.for_json() != LOG_VERIFIED);
         let lines = error.unwrap_or_default().lines().take(MISTAKES_MAX);
         Self {
             path: Visible::of(path),
+            has_file,
             mistakes: lines.map(|line| Visible::of(&one_line(line, MESSAGE_CHARS))).collect(),
             warnings: warnings
                 .iter()

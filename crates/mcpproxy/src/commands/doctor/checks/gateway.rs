@@ -39,6 +39,31 @@ pub(super) fn port(facts: &Facts) -> Vec<Finding> {
     }
 }
 
+pub(super) fn certificate(facts: &Facts) -> Vec<Finding> {
+    with_gateway(facts, |gateway| {
+        let Some(tls) = gateway.status.get("tls").filter(|tls| tls.is_object()) else {
+            return ok("the gateway has no certificate of its own");
+        };
+        let text = |name: &str| tls.get(name).and_then(Value::as_str).map(line).unwrap_or_default();
+        let expires = text("expires");
+        let next = "renew it, and replace the files of `tls`. The gateway serves them without a restart";
+        match text("validity").as_str() {
+            "expired" => {
+                let message = format!("The certificate of the gateway expired at {expires}, so clients refuse it.");
+                vec![found(Outcome::Error, message, next)]
+            }
+            "not_yet" => {
+                let message = "The certificate of the gateway is not valid yet, so clients refuse it.";
+                vec![found(Outcome::Error, message, "check the clock of this machine, and the files of `tls`")]
+            }
+            "ends_soon" => {
+                vec![found(Outcome::Warning, format!("The certificate of the gateway expires at {expires}."), next)]
+            }
+            _ => ok(format!("valid until {expires}")),
+        }
+    })
+}
+
 pub(super) fn storage(facts: &Facts) -> Vec<Finding> {
     match &facts.storage {
         StorageState::Unreachable(error) => {

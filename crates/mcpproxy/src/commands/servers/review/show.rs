@@ -151,6 +151,8 @@ fn reason(entry: &Entry) -> String {
     let state = if entry.old.is_some() { format!("changed{of_kinds}") } else { "new".to_owned() };
     match entry.reason.as_str() {
         "suspicious" => format!("{state}, and suspicious"),
+        // Accepted in the database, which does not count beside a lock file.
+        "not_locked" if entry.old.is_some() && kinds.is_empty() => "not in the lock file".to_owned(),
         "not_locked" => format!("{state}, and not in the lock file"),
         "first_sight" => "not accepted yet".to_owned(),
         "rejected" => format!("{state}, and rejected"),

@@ -106,7 +106,8 @@ impl EntryView {
         Self {
             id,
             kind: entry.kind.as_str(),
-            name: short(&entry.name),
+            // The instructions of a server have no name.
+            name: short(if entry.name.is_empty() { "Instructions of the server" } else { &entry.name }),
             pin: entry.pin.clone(),
             value: value(entry),
             is_picked: shown.is_picked,

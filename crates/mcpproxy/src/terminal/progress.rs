@@ -3,13 +3,13 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use super::words::grouped;
+use super::output::grouped;
 
 /// Work that ends sooner shows no progress.
 const MOMENT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Progress {
+pub(crate) struct Progress {
     things: &'static str,
     next: Option<Instant>,
     was_shown: bool,
@@ -17,13 +17,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Shows nothing if standard error is no terminal, or if the data goes to the same terminal.
-    pub(super) fn new(things: &'static str, out: Output) -> Self {
+    pub(crate) fn new(things: &'static str, out: Output) -> Self {
         let is_alone = out == Output::Elsewhere || !io::stdout().is_terminal();
         let is_shown = io::stderr().is_terminal() && is_alone;
         Self { things, next: is_shown.then(|| Instant::now() + MOMENT), was_shown: false }
     }
 
-    pub(super) fn show(&mut self, done: u64, total: Option<u64>) {
+    pub(crate) fn show(&mut self, done: u64, total: Option<u64>) {
         let now = Instant::now();
         if self.next.is_none_or(|next| now < next) {
             return;
@@ -37,7 +37,7 @@ impl Progress {
 
 /// The target of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(crate) enum Output {
     ToStandardOutput,
     Elsewhere,
 }
