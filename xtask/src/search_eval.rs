@@ -92,7 +92,6 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
     if options.is_fit {
         progress("learning weights, leaving out each set once")?;
         let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
-        dump(&sets)?; // TEMP
         parts.push(fit::part(&counted)?);
     }
     if options.has_speed {
@@ -127,26 +126,4 @@ fn progress(what: &str) -> anyhow::Result<()> {
 fn say(text: &str, code: ExitCode) -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(code)
-}
-
-// TEMP
-fn dump(sets: &[Set]) -> anyhow::Result<()> {
-    let folder = std::env::var("DUMP")?;
-    let everything = mcpproxy_core::Scope::everything();
-    for set in sets {
-        let lines = spread::spread(&set.queries, |query| {
-            let found = set.index.candidates(&query.text, &everything);
-            let groups: Vec<Vec<usize>> = query
-                .groups
-                .iter()
-                .map(|group| {
-                    group.iter().filter_map(|name| found.iter().position(|(tool, _)| tool.name == *name)).collect()
-                })
-                .collect();
-            let features: Vec<Vec<f32>> = found.iter().map(|(_, features)| features.values().to_vec()).collect();
-            serde_json::json!({"g": groups, "f": features}).to_string()
-        })?;
-        std::fs::write(format!("{folder}/{}.jsonl", set.name), lines.join("\n"))?;
-    }
-    Ok(())
 }

@@ -134,7 +134,7 @@ mod tests {
         let mut values = [-4.0, -1.0, -0.1, 0.0, 0.1, 1.0, 2.5, 8.0];
         gelu(&mut values);
         let expected =
-            [-0.000_126_685, -0.158_655_25, -0.046_017_215, 0.0, 0.053_982_784, 0.841_344_75, 2.484_475_8, 8.0];
+            [-0.000_126_685, -0.158_655_25, -0.046_017_215, 0.0, 0.053_982_784, 0.841_344_8, 2.484_475_8, 8.0];
         for (value, expected) in values.iter().zip(expected) {
             assert!((value - expected).abs() < 1e-6, "{value} instead of {expected}");
         }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcpproxy_core::{PendingTool, ToolVector, VectorKey};
+use mcpproxy_store::StoredVector;
 use tokio::sync::oneshot;
 
 use crate::record::now_ms;
@@ -85,7 +86,7 @@ async fn find(state: &SharedState, pending: &[PendingTool]) -> HashMap<VectorKey
         tracing::debug!(%error, "could not read vectors of tools; computing them");
         Vec::new()
     });
-    let read = |(key, bytes): ([u8; 32], Vec<u8>)| {
+    let read = |(key, bytes): StoredVector| {
         let key = VectorKey(key);
         Some((key, ToolVector::from_bytes(&key, &bytes)?))
     };
@@ -96,7 +97,7 @@ async fn find(state: &SharedState, pending: &[PendingTool]) -> HashMap<VectorKey
 ///
 /// A thread for each batch costs less than one vector. Threads of the runtime cannot be used: a lowered priority stays.
 /// Returns `None` if no thread can be started.
-async fn encode(batch: Vec<PendingTool>) -> Option<Vec<([u8; 32], Vec<u8>)>> {
+async fn encode(batch: Vec<PendingTool>) -> Option<Vec<StoredVector>> {
     let (done, vectors) = oneshot::channel();
     let work = move || {
         lower_priority();

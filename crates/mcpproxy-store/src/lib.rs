@@ -85,6 +85,7 @@ pub use replica_messages::ReplicaListener;
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};
+pub use tool_vectors::StoredVector;
 pub use transfer::copy::{Copied, CopyStep};
 pub use transfer::load::{Existing, Loader};
 pub use transfer::snapshot::{Batch, ChainHead, Snapshot};

@@ -258,7 +258,7 @@ fn changes() {
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 19] {
+fn objects() -> [ObjectOfFile; 20] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),

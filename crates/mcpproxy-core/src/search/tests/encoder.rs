@@ -52,7 +52,8 @@ fn a_tool_without_vector_is_ranked_by_the_table() {
     let first = index.pending(1);
     first[0].supply(first[0].encode().unwrap());
     assert_eq!((index.encoded(), index.pending(99).len()), (Some(1), office().len() - 1));
-    let sources = office().iter().map(|(server, tool)| format!("{server}:{}", tool["name"].as_str().unwrap()));
+    let tools = office();
+    let sources = tools.iter().map(|(server, tool)| format!("{server}:{}", tool["name"].as_str().unwrap()));
     let by_encoder = sources.filter(|name| source(&index, query, name) == MeaningSource::Encoder).count();
     assert_eq!(by_encoder, 1);
 }
