@@ -3,6 +3,7 @@
 mod baseline;
 mod encoder_speed;
 mod fit;
+mod fit_encoder;
 mod floor;
 mod many;
 mod measure;
@@ -90,9 +91,14 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         parts.push(floor::part(&sets, is_wanted)?);
     }
     if options.is_fit {
-        progress("learning weights, leaving out each set once")?;
-        let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
-        parts.push(fit::part(&counted)?);
+        let counted = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name));
+        parts.push(if options.is_without_encoder {
+            progress("learning weights, leaving out each set once")?;
+            fit::part(&counted.collect::<Vec<_>>())?
+        } else {
+            progress("choosing the weight of the encoder")?;
+            fit_encoder::part(&counted.filter(|set| ENCODED.contains(&set.name)).collect::<Vec<_>>())?
+        });
     }
     if options.has_speed {
         parts.push(speed::part(root)?);

@@ -6,8 +6,9 @@
 //! `Index::find` has five steps:
 //! 1. If the query is the name of a tool, that tool comes first (`Index::named`).
 //! 2. `typos` corrects misspelled words, and `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
-//! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
-//! 4. `rank` computes seven features of each candidate, and one score from them.
+//! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan), and
+//!    another 20 by the encoder.
+//! 4. `rank` computes eight features of each candidate, and one score from them.
 //! 5. `diverse` moves copies of one tool on several servers to the end. If even the best tool is below the floor, a few
 //!    are returned as guesses, because an agent calls what it gets. Without any relation to the query, there are none.
 //!
@@ -16,15 +17,16 @@
 //! "asdfgh"               no hits: no tool is related, and `asdfgh` is unknown
 //! ```
 //!
-//! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
-//! a text is the mean of the vectors of its tokens. See docs/search.md for how good that is, and at which cost.
+//! Vectors come from a table of word meanings (`table`), in which a text is the mean of the vectors of its tokens, and from
+//! a small encoder (`encoded`), which reads a text as a whole. Both are compiled in, so there is no network. See
+//! docs/search.md for how good they are, and at which cost.
 //!
 //! Invariants:
 //! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
 //! - A server cannot change the score of another server's tool, except through the rarity of words and by having a word
 //!   that otherwise counts as misspelled.
 //! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).
-//! - The same catalog and query give the same results, in the same order.
+//! - The same catalog and query give the same results, in the same order, once the tools are encoded.
 
 mod candidates;
 mod diverse;
@@ -59,7 +61,7 @@ use section::ServerSection;
 
 use encoded::QueryEncoder;
 pub use encoded::{PendingTool, ToolVector, VectorKey};
-pub use rank::{EncodedFeatures, Features};
+pub use rank::Features;
 
 /// An immutable search index over one catalog.
 #[derive(Debug, Default)]

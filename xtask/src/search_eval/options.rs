@@ -11,7 +11,7 @@ Runs the queries in xtask/data/search, and reports how high the right tools rank
       --encoder off  Run without the encoder only; otherwise, run both ways
       --misses     List the queries whose tools are not among the first five
       --floor      Also run the queries of the other sets, which should match nothing
-      --fit        Learn the weights of the features, and print them
+      --fit        Choose the weight of the encoder, and print all weights; with --encoder off, learn the others
       --speed      Also measure time and memory with 100 to 100,000 tools
       --check      Fail if the mean is more than 0.005 below the baseline
       --bless      Save the results as the new baseline

@@ -230,6 +230,12 @@ pub(super) struct EncodedQuery {
 }
 
 impl EncodedQuery {
+    /// Returns the similarity of a tool to the whole query, or to the nearest request if that is larger.
+    pub(super) fn nearest(&self, tool: &ToolVector) -> f32 {
+        let all = [&self.whole].into_iter().chain(&self.requests);
+        all.map(|part| part.cosine(tool)).fold(0.0, f32::max)
+    }
+
     /// Returns the vectors of the requests, or the one of the whole query.
     pub(super) fn requests(&self) -> &[ToolVector] {
         match self.requests.as_slice() {

@@ -46,10 +46,7 @@ impl Index {
             is_named,
             features,
             lexical: features.words,
-            semantic: match features.encoded {
-                Some(encoded) => encoded.whole.max(encoded.request),
-                None => features.meaning.max(features.sentence).max(features.request),
-            },
+            semantic: features.encoded.unwrap_or_else(|| features.meaning.max(features.sentence).max(features.request)),
             meaning_by: if features.encoded.is_some() { MeaningSource::Encoder } else { MeaningSource::Table },
             words: words.collect(),
         })

@@ -1,4 +1,4 @@
-//! Ranks candidates: computes seven features for each, and one score from 0 to 1.
+//! Ranks candidates: computes eight features for each, and one score from 0 to 1.
 //!
 //! The score is a logistic regression, `1 / (1 + exp(OFFSET - sum(weight * feature)))`. It approximates the probability
 //! that a tool with these features is the right one. So scores of different queries can be compared, and one floor
@@ -14,6 +14,11 @@
 //! | `words` | the words of the query and those of the tool, weighted by rarity |
 //! | `name` | the words of the tool's name and those of the query |
 //! | `server` | the words of the query and all tools of the server |
+//! | `encoded` | the query or its nearest request and the tool, by the encoder |
+//!
+//! The first three compare vectors of the table of word meanings (`table`), and `encoded` those of the encoder. A tool
+//! that has no vector of the encoder is ranked with weights of its own, which do without it. Both sets of weights are
+//! calibrated, so a catalog may contain tools of both kinds.
 //!
 //! Why both words and meaning? Words are precise but literal: "open a bug report" shares none with `create_issue`.
 //! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word.
@@ -32,7 +37,6 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use crate::search::candidates::{Candidates, VisibleTools};
-use crate::search::encoded::{EncodedQuery, ToolVector};
 use crate::search::merged::{MergedIndex, SCAN_DIMENSIONS, WordMeaning};
 use crate::search::query::{Query, QueryWord};
 use crate::search::table::{Fnv, Probe, Vector};
@@ -54,27 +58,22 @@ pub struct Features {
     pub name: f32,
     /// Share of the query's words that the tools of its server have.
     pub server: f32,
-    /// Similarities by the encoder. `None` if the tool or the query has no vector of it.
-    pub encoded: Option<EncodedFeatures>,
-}
-
-/// The features of a tool that has a vector of the encoder.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EncodedFeatures {
-    /// Similarity to the whole query.
-    pub whole: f32,
-    /// Similarity to the nearest request in the query.
-    pub request: f32,
+    /// Similarity by the encoder, to the whole query or to its nearest request. `None` if the tool or the query has no
+    /// vector of the encoder.
+    pub encoded: Option<f32>,
 }
 
 impl Features {
-    pub const NAMES: [&str; 9] =
-        ["meaning", "sentence", "request", "parameters", "words", "name", "server", "encoded", "encoded_request"];
+    pub const NAMES: [&str; 8] = ["meaning", "sentence", "request", "parameters", "words", "name", "server", "encoded"];
 
-    pub fn values(&self) -> [f32; 9] {
+    /// Weights of a tool that has no vector of the encoder. `cargo run --release -p xtask -- search-eval --encoder off --fit`
+    /// learns them again; see docs/search.md.
+    pub const TABLE_WEIGHTS: [f32; 8] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04, 0.0];
+    pub const TABLE_OFFSET: f32 = 3.31;
+
+    pub fn values(&self) -> [f32; 8] {
         let Self { meaning, sentence, request, parameters, words, name, server, encoded } = *self;
-        let EncodedFeatures { whole, request: encoded_request } = encoded.unwrap_or_default();
-        [meaning, sentence, request, parameters, words, name, server, whole, encoded_request]
+        [meaning, sentence, request, parameters, words, name, server, encoded.unwrap_or_default()]
     }
 
     /// Returns the score, 0 to 1: about the probability that a tool with these features is the right one.
@@ -83,7 +82,7 @@ impl Features {
     }
 
     /// Returns the weighted features, whose sum determines the score.
-    pub fn adds(&self) -> [f32; 9] {
+    pub fn adds(&self) -> [f32; 8] {
         let mut adds = self.values();
         for (value, weight) in adds.iter_mut().zip(self.model().0) {
             *value *= weight;
@@ -100,21 +99,19 @@ impl Features {
     }
 
     /// Returns the weights and the offset. Both models are calibrated, so their scores can be compared.
-    fn model(&self) -> ([f32; 9], f32) {
+    fn model(&self) -> ([f32; 8], f32) {
         match self.encoded {
             Some(_) => (ENCODED_WEIGHTS, ENCODED_OFFSET),
-            None => (WEIGHTS, OFFSET),
+            None => (Self::TABLE_WEIGHTS, Self::TABLE_OFFSET),
         }
     }
 }
 
-/// Learned weights. `cargo run --release -p xtask -- search-eval --fit` learns them again; see docs/search.md.
-const WEIGHTS: [f32; 9] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04, 0.0, 0.0];
-const OFFSET: f32 = 3.31;
-/// Weights for a tool that has a vector of the encoder. Learned from toucan-mcp and livemcpbench only, because the model
-/// knows the queries of the other sets.
-const ENCODED_WEIGHTS: [f32; 9] = [0.0, 0.61, 0.59, 0.45, 1.11, 0.18, 1.39, 0.75, 0.78];
-const ENCODED_OFFSET: f32 = 2.88;
+/// Weights of a tool that has a vector of the encoder: `TABLE_WEIGHTS` with half of the similarities by the table, plus 1.5
+/// times the one by the encoder, all of them calibrated. Chosen with toucan-mcp and livemcpbench only, because the model
+/// knows the queries of the other sets. `search-eval --fit` compares other choices.
+const ENCODED_WEIGHTS: [f32; 8] = [0.34, 0.55, 0.60, 0.34, 2.05, 0.63, 1.11, 1.60];
+const ENCODED_OFFSET: f32 = 3.41;
 
 /// Two words with at most this similarity are unrelated.
 const UNRELATED: f32 = 0.25;
@@ -157,22 +154,10 @@ pub(super) fn features(
             words: covered.sum::<f32>() / total,
             name: likeness.name(heads.get(..entry.name_words).unwrap_or_default()),
             server: candidates.servers.get(index.server_of(tool)).copied().unwrap_or_default(),
-            encoded: query
-                .encoded
-                .as_ref()
-                .zip(entry.encoded.get())
-                .map(|(query, tool)| EncodedFeatures::of(query, tool)),
+            encoded: query.encoded.as_ref().zip(entry.encoded.get()).map(|(query, tool)| query.nearest(tool)),
         })
     };
     candidates.tools.iter().filter_map(|tool| Some((*tool, of_tool(*tool)?))).collect()
-}
-
-impl EncodedFeatures {
-    fn of(query: &EncodedQuery, tool: &ToolVector) -> Self {
-        let whole = query.whole.cosine(tool).max(0.0);
-        let nearest = query.requests.iter().map(|request| request.cosine(tool).max(0.0)).reduce(f32::max);
-        Self { whole, request: nearest.unwrap_or(whole) }
-    }
 }
 
 fn cosine(one: &Vector, other: &Vector) -> f32 {
