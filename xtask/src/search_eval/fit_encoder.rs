@@ -14,7 +14,7 @@ use super::sets::Set;
 use super::spread::spread;
 
 /// Shares of the similarities by the table that are tried.
-const SHARES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+const SHARES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 /// Weights of the similarity by the encoder that are tried.
 const WEIGHTS: [f64; 10] = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0];
 /// Every fifth query is left out, in turn.

@@ -176,22 +176,37 @@ impl Index {
         self
     }
 
-    /// Lists the first tools that have no vector. The list is empty if this index uses no encoder.
+    /// Lists tools that have no vector. The list is empty if this index uses no encoder.
+    ///
+    /// Servers take turns. Otherwise, one that changes its tools all the time would keep the others waiting.
     pub fn pending(&self, limit: usize) -> Vec<PendingTool> {
         if self.encoder.is_none() {
             return Vec::new();
         }
-        let sections = self.merged.servers.iter();
-        let tools = sections.flat_map(|(_, range, section)| {
-            let tools = self.merged.tools.get(range.start as usize..range.end as usize).unwrap_or_default();
-            let pairs = section.entries.iter().zip(tools).enumerate();
-            pairs.filter(|(_, (entry, _))| entry.encoded.get().is_none()).map(|(at, (_, tool))| PendingTool {
-                section: Arc::clone(section),
-                at,
-                text: ToolText::of(tool),
+        let mut servers: Vec<_> = self
+            .merged
+            .servers
+            .iter()
+            .map(|(_, range, section)| {
+                let tools = self.merged.tools.get(range.start as usize..range.end as usize).unwrap_or_default();
+                let pairs = section.entries.iter().zip(tools).enumerate();
+                pairs.filter(|(_, (entry, _))| entry.encoded.get().is_none()).map(|(at, (_, tool))| PendingTool {
+                    section: Arc::clone(section),
+                    at,
+                    text: ToolText::of(tool),
+                })
             })
-        });
-        tools.take(limit).collect()
+            .collect();
+        let mut pending = Vec::new();
+        while pending.len() < limit && !servers.is_empty() {
+            servers.retain_mut(|tools| {
+                let next = if pending.len() < limit { tools.next() } else { None };
+                let has_more = next.is_some();
+                pending.extend(next);
+                has_more
+            });
+        }
+        pending
     }
 
     /// Returns true if queries are encoded, which takes milliseconds.

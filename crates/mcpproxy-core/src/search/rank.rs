@@ -107,11 +107,16 @@ impl Features {
     }
 }
 
-/// Weights of a tool that has a vector of the encoder: `TABLE_WEIGHTS` with half of the similarities by the table, plus 1.5
-/// times the one by the encoder, all of them calibrated. Chosen with toucan-mcp and livemcpbench only, because the model
-/// knows the queries of the other sets. `search-eval --fit` compares other choices.
-const ENCODED_WEIGHTS: [f32; 8] = [0.34, 0.55, 0.60, 0.34, 2.05, 0.63, 1.11, 1.60];
-const ENCODED_OFFSET: f32 = 3.41;
+/// Weights of a tool that has a vector of the encoder: `TABLE_WEIGHTS` with 0.6 times the similarities by the table, plus
+/// 1.5 times the one by the encoder, all of them calibrated. Chosen with toucan-mcp and livemcpbench only, because the
+/// model knows the queries of the other sets. With less of the table, stuffed tools come first (`tests/stuffing.rs`).
+/// `search-eval --fit` compares other choices.
+const ENCODED_WEIGHTS: [f32; 8] = [0.38, 0.62, 0.68, 0.32, 1.93, 0.59, 1.05, 1.51];
+const ENCODED_OFFSET: f32 = 3.38;
+
+/// The similarity by the encoder exceeds that by the table by at most this much. The encoder reads more of a description
+/// than the table, which stops after the first sentence. Without a limit, a tool could win by repeating queries there.
+const ENCODED_LEAD_MAX: f32 = 0.2;
 
 /// Two words with at most this similarity are unrelated.
 const UNRELATED: f32 = 0.25;
@@ -146,15 +151,18 @@ pub(super) fn features(
         });
         let meaning = nearest(query.meaning.as_slice(), 0.0);
         let sentence = nearest(&query.sentences, meaning);
+        let request = nearest(&query.clauses, sentence);
+        let encoded_max = meaning.max(sentence).max(request) + ENCODED_LEAD_MAX;
+        let encoded = query.encoded.as_ref().zip(entry.encoded.get());
         Some(Features {
             meaning,
             sentence,
-            request: nearest(&query.clauses, sentence),
+            request,
             parameters: query.meaning.as_ref().zip(entry.parameters.as_ref()).map_or(0.0, |(a, b)| cosine(a, b)),
             words: covered.sum::<f32>() / total,
             name: likeness.name(heads.get(..entry.name_words).unwrap_or_default()),
             server: candidates.servers.get(index.server_of(tool)).copied().unwrap_or_default(),
-            encoded: query.encoded.as_ref().zip(entry.encoded.get()).map(|(query, tool)| query.nearest(tool)),
+            encoded: encoded.map(|(query, tool)| query.nearest(tool).min(encoded_max)),
         })
     };
     candidates.tools.iter().filter_map(|tool| Some((*tool, of_tool(*tool)?))).collect()

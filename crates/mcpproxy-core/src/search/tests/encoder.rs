@@ -72,6 +72,19 @@ fn the_next_index_keeps_the_vectors_of_unchanged_servers() {
     assert_eq!(encoded(changed).encoded(), Some(tools.len()));
 }
 
+/// A server with many tools, or one that changes them all the time, must not keep the others waiting.
+#[test]
+fn servers_take_turns() {
+    let mut tools: Vec<_> = (0..20).map(|at| ("aaa", tool(&format!("tool_{at}"), "Does something."))).collect();
+    tools.push(("zzz", tool("last", "Does something else.")));
+    let index = Index::build(&catalog(&tools)).with_encoder();
+    for first in index.pending(2) {
+        first.supply(first.encode().unwrap());
+    }
+    assert_eq!(source(&index, "last", "zzz:last"), MeaningSource::Encoder);
+    assert_eq!((index.pending(usize::MAX).len(), index.pending(0).len()), (19, 0));
+}
+
 #[test]
 fn servers_out_of_scope_leave_no_trace() {
     let without = encoded(Index::build(&catalog(&office())));
