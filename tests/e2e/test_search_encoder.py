@@ -27,7 +27,7 @@ def settings(folder: Path, **search: str) -> dict[str, Any]:
 
 
 def encoder(gateway: Gateway) -> dict[str, int] | None:
-    state: dict[str, int] | None = gateway.admin("/api/v1/status")["encoder"]
+    state: dict[str, int] | None = gateway.admin("/status")["encoder"]
     return state
 
 
