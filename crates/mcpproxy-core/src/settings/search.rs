@@ -64,6 +64,9 @@ mod tests {
         assert_eq!(encoder(r#"{"search": {}}"#), EncoderUse::Auto);
         assert_eq!(encoder(r#"{"search": {"encoder": "auto"}}"#), EncoderUse::Auto);
         assert_eq!(encoder(r#"{"search": {"encoder": "off"}}"#), EncoderUse::Off);
-        check(r#"{"search": {"encoder": "on"}}"#, &["line 1, column 24: expected one of `auto`, `off`, found `on`"]);
+        check(
+            r#"{"search": {"encoder": "on"}}"#,
+            &["line 1, column 24: unknown value `on`; write one of `auto`, `off`"],
+        );
     }
 }
