@@ -1,7 +1,9 @@
 //! Measures the quality of the search, on public sets of tools and queries.
 
 mod baseline;
+mod encoder_speed;
 mod fit;
+mod fit_encoder;
 mod floor;
 mod many;
 mod measure;
@@ -14,6 +16,7 @@ mod sets;
 mod speed;
 mod spread;
 mod table;
+mod vectors;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,7 +24,8 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value};
 
-use measure::Measured;
+use baseline::{ENCODED, Figures};
+use measure::{Measured, Way};
 use options::Options;
 use sets::{BESIDE, MEASURED, Set};
 
@@ -61,13 +65,24 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         MEASURED.into_iter().chain([BESIDE]).filter(|name| is_wanted(name) || options.has_floor).collect();
     progress(&format!("reading {} sets", wanted.len()))?;
     let sets: anyhow::Result<Vec<Set>> = spread::spread(&wanted, |name| Set::read(root, name))?.into_iter().collect();
-    let sets = sets?;
-    let mut measured = Vec::new();
-    for set in sets.iter().filter(|set| is_wanted(&set.name)) {
-        progress(&format!("{}: {} queries", set.name, set.queries.len()))?;
-        measured.push(Measured::of(set)?);
+    let mut sets = sets?;
+    let mut parts = Vec::new();
+    let mut figures = Figures::default();
+    let mut measured = measure_all(&sets, is_wanted)?;
+    parts.push(measure::part(&measured, Way::Table));
+    figures.add(Way::Table, &measured);
+    if !options.is_without_encoder {
+        drop(measured);
+        if options.is_check || options.is_bless {
+            sets.retain(|set| ENCODED.contains(&set.name));
+        }
+        for set in &mut sets {
+            set.index = vectors::encoded(std::mem::take(&mut set.index), root)?;
+        }
+        measured = measure_all(&sets, is_wanted)?;
+        parts.push(measure::part(&measured, Way::Encoder));
+        figures.add(Way::Encoder, &measured);
     }
-    let mut parts = vec![measure::part(&measured)];
     if options.has_misses {
         parts.push(misses::part(&measured));
     }
@@ -76,23 +91,38 @@ fn parts(root: &Path, options: &Options) -> anyhow::Result<(Vec<Part>, bool)> {
         parts.push(floor::part(&sets, is_wanted)?);
     }
     if options.is_fit {
-        progress("learning weights, leaving out each set once")?;
-        let counted: Vec<&Set> = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name)).collect();
-        parts.push(fit::part(&counted)?);
+        let counted = sets.iter().filter(|set| set.name != BESIDE && is_wanted(&set.name));
+        parts.push(if options.is_without_encoder {
+            progress("learning weights, leaving out each set once")?;
+            fit::part(&counted.collect::<Vec<_>>())?
+        } else {
+            progress("choosing the weight of the encoder")?;
+            fit_encoder::part(&counted.filter(|set| ENCODED.contains(&set.name)).collect::<Vec<_>>())?
+        });
     }
     if options.has_speed {
         parts.push(speed::part(root)?);
+        parts.push(encoder_speed::part(root)?);
     }
     let mut is_worse = false;
     if options.is_check {
-        let (part, worse) = baseline::part(root, &measured)?;
+        let (part, worse) = baseline::part(root, &figures)?;
         parts.push(part);
         is_worse = worse;
     }
     if options.is_bless {
-        parts.push(baseline::write(root, &measured)?);
+        parts.push(baseline::write(root, &figures)?);
     }
     Ok((parts, is_worse))
+}
+
+fn measure_all(sets: &[Set], is_wanted: impl Fn(&&str) -> bool) -> anyhow::Result<Vec<Measured<'_>>> {
+    let mut measured = Vec::new();
+    for set in sets.iter().filter(|set| is_wanted(&set.name)) {
+        progress(&format!("{}: {} queries", set.name, set.queries.len()))?;
+        measured.push(Measured::of(set)?);
+    }
+    Ok(measured)
 }
 
 fn progress(what: &str) -> anyhow::Result<()> {

@@ -64,8 +64,8 @@ pub use nearest::nearest;
 pub use outcome::{Failure, Mismatch, UNDECLARED, check_result};
 pub use risk::RiskLevel;
 pub use search::{
-    Confidence, Doubt, Features, Field, FieldMatch, Index, NoMatch, ScoreExplanation, SearchHit, SearchResult,
-    WordMatch,
+    Confidence, Doubt, Features, Field, FieldMatch, Index, MeaningSource, NoMatch, PendingTool, ScoreExplanation,
+    SearchHit, SearchResult, ToolVector, VectorKey, WordMatch,
 };
 pub use untrusted::Untrusted;
 pub use variant::Variant;

@@ -6,8 +6,9 @@
 //! `Index::find` has five steps:
 //! 1. If the query is the name of a tool, that tool comes first (`Index::named`).
 //! 2. `typos` corrects misspelled words, and `query` splits the query into stemmed words, sentences and requests, and computes their vectors.
-//! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan).
-//! 4. `rank` computes seven features of each candidate, and one score from them.
+//! 3. `candidates` picks up to 40 tools by words (an inverted index) and 20 per request by meaning (a vector scan), and
+//!    another 20 by the encoder.
+//! 4. `rank` computes eight features of each candidate, and one score from them.
 //! 5. `diverse` moves copies of one tool on several servers to the end. If even the best tool is below the floor, a few
 //!    are returned as guesses, because an agent calls what it gets. Without any relation to the query, there are none.
 //!
@@ -16,18 +17,20 @@
 //! "asdfgh"               no hits: no tool is related, and `asdfgh` is unknown
 //! ```
 //!
-//! Vectors come from a table of word meanings that is compiled in (`table`). There is no model to load and no network:
-//! a text is the mean of the vectors of its tokens. See docs/search.md for how good that is, and at which cost.
+//! Vectors come from a table of word meanings (`table`), in which a text is the mean of the vectors of its tokens, and from
+//! a small encoder (`encoded`), which reads a text as a whole. Both are compiled in, so there is no network. See
+//! docs/search.md for how good they are, and at which cost.
 //!
 //! Invariants:
 //! - An agent's results depend only on tools that it may see. Even the rarity of a word is counted among those.
 //! - A server cannot change the score of another server's tool, except through the rarity of words and by having a word
 //!   that otherwise counts as misspelled.
 //! - Repeating words does not help: every field has a fixed length and a limit on repeats (`texts`).
-//! - The same catalog and query give the same results, in the same order.
+//! - The same catalog and query give the same results, in the same order, once the tools are encoded.
 
 mod candidates;
 mod diverse;
+mod encoded;
 mod explain;
 mod merged;
 mod parts;
@@ -56,12 +59,16 @@ use merged::MergedIndex;
 use query::Query;
 use section::ServerSection;
 
+use encoded::QueryEncoder;
+pub use encoded::{PendingTool, ToolVector, VectorKey};
 pub use rank::Features;
 
 /// An immutable search index over one catalog.
 #[derive(Debug, Default)]
 pub struct Index {
     merged: MergedIndex,
+    /// Encodes queries. `None` if the encoder is off.
+    encoder: Option<Arc<QueryEncoder>>,
 }
 
 /// The result of a search.
@@ -121,10 +128,29 @@ pub struct ScoreExplanation {
     pub lexical: f32,
     /// 0 to 1: the similarity of meaning between tool and query.
     pub semantic: f32,
+    pub meaning_by: MeaningSource,
     /// The features from which the score is computed.
     pub features: Features,
     /// The words of the query, in their order, and the fields of the tool that have them.
     pub words: Vec<WordMatch>,
+}
+
+/// The source of the vectors with which a tool was ranked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MeaningSource {
+    /// The table of word meanings, because the encoder is off or has not encoded the tool yet.
+    #[default]
+    Table,
+    Encoder,
+}
+
+impl MeaningSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Encoder => "encoder",
+        }
+    }
 }
 
 /// A word of the query, and where a tool has it.
@@ -200,7 +226,7 @@ impl Index {
             let section = old.map_or_else(|| Arc::new(ServerSection::of(tools.iter())), Arc::clone);
             (server.clone(), section, tools.to_vec())
         });
-        Self { merged: MergedIndex::of(parts.collect(), &self.merged) }
+        Self { merged: MergedIndex::of(parts.collect(), &self.merged), encoder: self.encoder.clone() }
     }
 
     /// Returns the best tools for a query among those that the scope may see, best first.
@@ -241,7 +267,7 @@ impl Index {
     fn fitting(&self, query: &str, visible: &VisibleTools) -> Result<(Ranked, Option<Doubt>), NoMatch> {
         let index = &self.merged;
         let mended = typos::mend(query, index, visible);
-        let query = Query::read(&mended, index);
+        let query = Query::read(&mended, index, self.encoder.as_deref());
         if query.words.is_empty() {
             return Err(NoMatch::NoWords);
         }
@@ -269,7 +295,7 @@ impl Index {
     pub fn candidates(&self, query: &str, scope: &Scope) -> Vec<(Arc<Tool>, Features)> {
         let visible = VisibleTools::of(&self.merged, scope, None);
         let mended = typos::mend(query, &self.merged, &visible);
-        let query = Query::read(&mended, &self.merged);
+        let query = Query::read(&mended, &self.merged, self.encoder.as_deref());
         let all = self.weighed(&query, &visible);
         all.into_iter()
             .filter_map(|(tool, features)| Some((Arc::clone(self.merged.tools.get(tool as usize)?), features)))

@@ -47,6 +47,7 @@ mod people;
 mod read;
 mod reference;
 mod schema;
+mod search;
 mod secret;
 mod server;
 mod storage;
@@ -90,6 +91,7 @@ pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
 pub use people::{OidcSettings, PeopleSettings, Selectors, SessionSettings};
 pub use reference::{Outside, Unresolved};
 pub use schema::schema;
+pub use search::{EncoderUse, SearchSettings};
 pub use secret::Secret;
 pub use storage::{StorageSettings, StorageUrl};
 pub use suggest::server_name as suggest_server_name;
@@ -138,6 +140,7 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// The destination that gets a copy of every record.
     pub export: Option<ExportSettings>,
+    pub search: SearchSettings,
     /// Keys of other clients without a meaning here, in the order of the file.
     pub warnings: Vec<Warning>,
     /// The places of the keys in the file.
@@ -250,6 +253,7 @@ impl Default for Settings {
             limits: LimitSettings::default(),
             metrics: MetricsSettings::default(),
             export: None,
+            search: SearchSettings::default(),
             warnings: Vec::new(),
             written: Written::default(),
         }
@@ -384,6 +388,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         limits: limits::read(reader, fields).unwrap_or_default(),
         metrics: metrics::read(reader, fields).unwrap_or_default(),
         export: export::read(reader, fields),
+        search: search::read(reader, fields).unwrap_or_default(),
         warnings: Vec::new(),
         written: Written::default(),
     };

@@ -27,6 +27,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::agents::Session;
 use crate::approvals::{Approvals, InForce, keep_watch, notify};
+use crate::encoding::keep_encoding;
 use crate::events::GatewayEvent;
 use crate::export::{self, ExportProgress};
 use crate::held::HeldChanges;
@@ -49,7 +50,7 @@ use verification::VerificationSlot;
 use what_if::Replays;
 
 pub use contracts::{DraftError, Lint, PolicyResult, version};
-pub use readings::GatewayReadings;
+pub use readings::{EncoderReadings, GatewayReadings};
 pub use reviews::{History, LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
 pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
@@ -135,6 +136,7 @@ impl Gateway {
         tokio::spawn(keep_watch(approvals.clone(), stopping.clone()));
         tokio::spawn(notify(approvals.clone(), stopping.clone()));
         tokio::spawn(reap(stopping.clone()));
+        tokio::spawn(keep_encoding(Arc::clone(&gateway.state)));
         for server in &settings.servers {
             gateway.servers.start(server.clone(), Origin::Start);
         }

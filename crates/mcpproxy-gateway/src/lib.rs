@@ -16,6 +16,7 @@
 //! | `held` | changes of the operator's files that wait for a user |
 //! | `trusted` | how servers came into the settings, and the rules that follow |
 //! | `snapshot`, `record`, `answer` | settings, catalog and index at one moment; log records; own results |
+//! | `encoding` | gives tools their vectors for the search, in the background |
 //! | `export` | copies records to a file or an endpoint, for a SIEM |
 //! | `telemetry` | exports spans of calls and the program's log over OTLP |
 //! | `replay`, `tool_lists` | recorded calls under other rules; the tools that servers listed last |
@@ -34,6 +35,7 @@ mod call;
 mod contract_changes;
 mod crash;
 mod downstream;
+mod encoding;
 mod event_stream;
 mod events;
 mod export;
@@ -76,9 +78,9 @@ pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
 pub use export::ExportReadings;
 pub use gateway::{
-    DraftError, ExplainError, Gateway, GatewayReadings, History, LOG_VERIFIED, Lint, ListedTool, LockOf, LockView,
-    NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification, VerifiedLog, WhatIf,
-    version,
+    DraftError, EncoderReadings, ExplainError, Gateway, GatewayReadings, History, LOG_VERIFIED, Lint, ListedTool,
+    LockOf, LockView, NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification,
+    VerifiedLog, WhatIf, version,
 };
 pub use headers::header_value;
 pub use held::HeldChanges;

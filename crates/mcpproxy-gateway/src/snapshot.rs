@@ -31,7 +31,7 @@ use jiff::tz::TimeZone;
 use mcpproxy_core::contract::{Contracts, Effective};
 use mcpproxy_core::decision::DecisionInputs;
 use mcpproxy_core::policy::{Clock, Policies};
-use mcpproxy_core::settings::Settings;
+use mcpproxy_core::settings::{EncoderUse, Settings};
 use mcpproxy_core::{Catalog, Hints, Index, Pointer, ServerName, ToolName};
 
 use crate::sensitive;
@@ -76,9 +76,12 @@ impl Snapshot {
             Some(before) => before.catalog.next(tools, &contracts, &policies),
             None => Catalog::default().next(tools, &contracts, &policies),
         };
-        let index = match before {
-            Some(before) => before.index.next(&catalog),
-            None => Index::build(&catalog),
+        let index = match (before, settings.search.encoder) {
+            (Some(before), EncoderUse::Auto) => before.index.next(&catalog).with_encoder(),
+            (None, EncoderUse::Auto) => Index::build(&catalog).with_encoder(),
+            // Switched off, the vectors of the tools give their memory back.
+            (Some(before), EncoderUse::Off) if !before.index.has_encoder() => before.index.next(&catalog),
+            (Some(_) | None, EncoderUse::Off) => Index::build(&catalog),
         };
         Self { settings, contracts, policies, servers, offers, catalog, index }
     }

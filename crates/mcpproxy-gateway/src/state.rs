@@ -68,6 +68,8 @@ pub(crate) struct SharedState {
     pub(crate) trust: Trust,
     /// True if the listener speaks TLS. `tls` in the settings may have changed since the start.
     pub(crate) speaks_tls: bool,
+    /// Notified after every new snapshot, for the task that encodes tools.
+    pub(crate) tools_changed: Notify,
     news: ServerNews,
 }
 
@@ -112,6 +114,7 @@ impl SharedState {
             stopping: CancellationToken::new(),
             in_progress: InProgress::default(),
             silent: CancellationToken::new(),
+            tools_changed: Notify::new(),
             news: ServerNews::default(),
             trust,
             speaks_tls: false,

@@ -1,5 +1,6 @@
 //! Everything that survives a restart, in SQLite or PostgreSQL: records, approvals, tokens of agents, users, pins of
-//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, and the gateways that share the database.
+//! definitions, sign-ins at servers, changes of MCP sessions, rate limits, vectors of tools, and the gateways that share
+//! the database.
 //!
 //! Modules depend on each other in one direction only:
 //!
@@ -7,7 +8,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages ──▶ store
+//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages, tool_vectors ──▶ store
 //!  transfer ──▶ log, store
 //! ```
 //!
@@ -33,6 +34,7 @@ mod sign_ins;
 mod sql;
 mod store;
 mod text;
+mod tool_vectors;
 mod transfer;
 
 pub use accounts::account::Account;
@@ -83,6 +85,7 @@ pub use replica_messages::ReplicaListener;
 pub use sign_ins::{NewServerSignIn, SealedSignIn, SealingKey};
 pub use sql::DatabaseSize;
 pub use store::{LIMIT_MAX, Store};
+pub use tool_vectors::StoredVector;
 pub use transfer::copy::{Copied, CopyStep};
 pub use transfer::load::{Existing, Loader};
 pub use transfer::snapshot::{Batch, ChainHead, Snapshot};

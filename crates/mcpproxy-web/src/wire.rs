@@ -110,6 +110,17 @@ pub(crate) struct Status {
     pub(crate) log: LogState,
     /// The export of the activity log. `null` without one.
     pub(crate) export: Option<ExportState>,
+    /// The encoder for tool search. `null` if `search.encoder` is `off`.
+    pub(crate) encoder: Option<EncoderState>,
+}
+
+/// Tools that search compares with the encoder. It uses a table of word meanings for the others.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EncoderState {
+    /// The number of tools that are encoded.
+    pub(crate) encoded: usize,
+    /// The number of tools that can be found.
+    pub(crate) tools: usize,
 }
 
 /// The gateway's own certificate.

@@ -3,7 +3,7 @@
 use crate::tree::{File, Problem, Tree};
 
 /// Each crate, with the workspace crates that it may use. Every crate needs an entry.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     (
         "mcpproxy",
         &["mcpproxy-web", "mcpproxy-gateway", "mcpproxy-store", "mcpproxy-identity", "mcpproxy-core", "demo-server"],
@@ -12,7 +12,8 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("mcpproxy-gateway", &["mcpproxy-store", "mcpproxy-identity", "mcpproxy-core"]),
     ("mcpproxy-identity", &[]),
     ("mcpproxy-store", &["mcpproxy-core"]),
-    ("mcpproxy-core", &[]),
+    ("mcpproxy-core", &["mcpproxy-encoder"]),
+    ("mcpproxy-encoder", &[]),
     ("demo-server", &[]),
     // The benchmark replays recorded calls in its own process.
     ("bench", &["mcpproxy-gateway", "mcpproxy-store", "mcpproxy-core"]),
@@ -41,6 +42,7 @@ const CORE: (&str, &[&str]) = (
         "jiff",
         "jsonc-parser",
         "jsonschema",
+        "mcpproxy-encoder",
         "memchr",
         "miette",
         "serde_json",

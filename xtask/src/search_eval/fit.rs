@@ -1,4 +1,4 @@
-//! Learns the weights of the features, and tests them on tools they were not learned from.
+//! Learns the weights of the features without the encoder, and tests them on tools they were not learned from.
 //!
 //! The model is a softmax over the candidates of a query, in which the right tools should have the largest share. Every
 //! set counts the same. Every set is also ranked with weights that were learned without it (leave-one-out).
@@ -15,7 +15,7 @@ use super::spread::spread;
 use super::table::table;
 
 const FEATURES: usize = Features::NAMES.len();
-type Weights = [f64; FEATURES];
+pub(super) type Weights = [f64; FEATURES];
 
 const STEPS: usize = 400;
 const STEP: f64 = 0.1;
@@ -24,7 +24,7 @@ const SHRINK: f64 = 1e-3;
 /// Number of candidates per query, the best ones, that the calibration uses.
 const CALIBRATED: usize = 3;
 
-struct Example {
+pub(super) struct Example {
     tools: Vec<Arc<Tool>>,
     features: Vec<[f64; FEATURES]>,
     /// The candidates that meet each group.
@@ -32,16 +32,17 @@ struct Example {
     all_groups: Vec<Vec<ToolName>>,
 }
 
-pub(super) fn part(sets: &[&Set]) -> anyhow::Result<Part> {
+/// Returns the candidates of all queries of a set.
+pub(super) fn examples(set: &Set) -> anyhow::Result<Vec<Example>> {
     let everything = Scope::everything();
-    let mut examples = Vec::new();
-    for set in sets {
-        let found = spread(&set.queries, |query| {
-            let candidates = set.index.candidates(&query.text, &everything);
-            Example::of(candidates, &query.groups)
-        })?;
-        examples.push(found);
-    }
+    spread(&set.queries, |query| {
+        let candidates = set.index.candidates(&query.text, &everything);
+        Example::of(candidates, &query.groups)
+    })
+}
+
+pub(super) fn part(sets: &[&Set]) -> anyhow::Result<Part> {
+    let examples: Vec<Vec<Example>> = sets.iter().map(|set| examples(set)).collect::<anyhow::Result<_>>()?;
     let mut rows = vec![["not learned from", "recall@5", "nDCG@10"].map(str::to_owned).to_vec()];
     let mut qualities = Vec::new();
     let numbers: Vec<usize> = (0..sets.len()).collect();
@@ -60,17 +61,22 @@ pub(super) fn part(sets: &[&Set]) -> anyhow::Result<Part> {
     let all: Vec<&[Example]> = examples.iter().map(Vec::as_slice).collect();
     let weights = learn(&all);
     let (slope, offset) = calibrate(&all, &weights);
+    Ok(learned_part(&rows, &weights, slope, offset))
+}
+
+/// Reports weights and the rows of a table about them.
+pub(super) fn learned_part(rows: &[Vec<String>], weights: &Weights, slope: f64, offset: f64) -> Part {
     let named: Vec<Value> = Features::NAMES
         .iter()
         .zip(weights)
-        .map(|(name, weight)| json!([name, super::measure::rounded(weight)]))
+        .map(|(name, weight)| json!([name, super::measure::rounded(*weight)]))
         .collect();
-    let mut text = table(&rows);
+    let mut text = table(rows);
     for (name, weight) in Features::NAMES.iter().zip(weights) {
         text.push_str(&format!("{name:<12} {:6.2}\n", weight * slope));
     }
     text.push_str(&format!("{:<12} {offset:6.2}\n", "offset"));
-    Ok(Part { text, key: "fit", data: json!({ "weights": named, "slope": slope, "offset": offset }) })
+    Part { text, key: "fit", data: json!({ "weights": named, "slope": slope, "offset": offset }) }
 }
 
 impl Example {
@@ -94,6 +100,13 @@ impl Example {
         let mut ranked: Vec<(usize, f64)> = self.sums(weights).into_iter().enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked
+    }
+
+    pub(super) fn quality(&self, weights: &Weights) -> Quality {
+        let ranked = self.ranked(weights);
+        let names: Vec<&ToolName> =
+            ranked.iter().take(DEPTH).filter_map(|(at, _)| self.tools.get(*at)).map(|tool| &tool.name).collect();
+        Quality::of(&names, &self.all_groups)
     }
 
     /// Adds the gradient of the right candidates' share.
@@ -141,7 +154,7 @@ fn learn(sets: &[&[Example]]) -> Weights {
 }
 
 /// Fits the logistic function that turns a sum of features into the probability that a tool is right.
-fn calibrate(sets: &[&[Example]], weights: &Weights) -> (f64, f64) {
+pub(super) fn calibrate(sets: &[&[Example]], weights: &Weights) -> (f64, f64) {
     let mut points = Vec::new();
     for set in sets {
         for example in *set {
@@ -172,11 +185,5 @@ fn calibrate(sets: &[&[Example]], weights: &Weights) -> (f64, f64) {
 }
 
 fn quality(examples: &[Example], weights: &Weights) -> Quality {
-    let one = |example: &Example| {
-        let ranked = example.ranked(weights);
-        let names: Vec<&ToolName> =
-            ranked.iter().take(DEPTH).filter_map(|(at, _)| example.tools.get(*at)).map(|tool| &tool.name).collect();
-        Quality::of(&names, &example.all_groups)
-    };
-    Quality::mean(&examples.iter().map(one).collect::<Vec<_>>())
+    Quality::mean(&examples.iter().map(|example| example.quality(weights)).collect::<Vec<_>>())
 }

@@ -94,7 +94,28 @@ pub(super) fn mean(all: &[Measured<'_>]) -> Quality {
     Quality::mean(&qualities)
 }
 
-pub(super) fn part(all: &[Measured<'_>]) -> Part {
+/// The source of the vectors.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Encoder,
+    /// As with `search.encoder: "off"`, or before tools are encoded.
+    Table,
+}
+
+impl Way {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Encoder => "encoder",
+            Self::Table => "table",
+        }
+    }
+}
+
+pub(super) fn part(all: &[Measured<'_>], way: Way) -> Part {
+    let (title, key) = match way {
+        Way::Encoder => ("With the encoder:", "quality"),
+        Way::Table => ("Without the encoder:", "quality_without_encoder"),
+    };
     let head =
         ["set", "tools", "queries"].into_iter().chain(MEASURES.map(|(name, _)| name)).chain(["text bytes", "nothing"]);
     let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).collect()];
@@ -114,11 +135,11 @@ pub(super) fn part(all: &[Measured<'_>]) -> Part {
         data.insert("mean".to_owned(), Value::Object(quality_data(&mean(all)).collect()));
     }
     let text = format!(
-        "{}text bytes: names, descriptions and schemas of the first {ANSWERED} tools in brief, the mean\n\
+        "{title}\n{}text bytes: names, descriptions and schemas of the first {ANSWERED} tools in brief, the mean\n\
          nothing: queries told that nothing fits\n",
         table(&rows)
     );
-    Part { text, key: "quality", data }
+    Part { text, key, data }
 }
 
 fn numbers(quality: &Quality) -> impl Iterator<Item = String> {
@@ -153,10 +174,11 @@ mod tests {
         };
         let [bfcl, stable, golden] = &sets;
         let all = [measured(bfcl, 0.5, 1000, 0), measured(stable, 0.75, 12_345, 7), measured(golden, 0.125, 9, 9)];
-        let part = part(&all);
+        let part = part(&all, Way::Encoder);
         assert_eq!(
             part.text,
             "\
+With the encoder:
 set              tools  queries  recall@1  recall@5  recall@10    MRR  nDCG@10  text bytes  nothing
 bfcl                 0        0     0.000     0.500      1.000  0.333    0.500       1,000        0
 stabletoolbench      0        0     0.000     0.750      1.000  0.333    0.500      12,345        7

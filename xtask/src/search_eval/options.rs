@@ -8,9 +8,10 @@ Usage: cargo run --release -p xtask -- search-eval [OPTIONS]
 Runs the queries in xtask/data/search, and reports how high the right tools rank.
 
       --set SET    Run this set only
+      --encoder off  Run without the encoder only; otherwise, run both ways
       --misses     List the queries whose tools are not among the first five
       --floor      Also run the queries of the other sets, which should match nothing
-      --fit        Learn the weights of the features, and print them
+      --fit        Choose the weight of the encoder, and print all weights; with --encoder off, learn the others
       --speed      Also measure time and memory with 100 to 100,000 tools
       --check      Fail if the mean is more than 0.005 below the baseline
       --bless      Save the results as the new baseline
@@ -20,6 +21,8 @@ Runs the queries in xtask/data/search, and reports how high the right tools rank
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) set: Option<&'static str>,
+    /// Without encoder only. Otherwise, both ways are measured, and all other options apply to the encoder.
+    pub(super) is_without_encoder: bool,
     pub(super) has_misses: bool,
     pub(super) has_floor: bool,
     pub(super) is_fit: bool,
@@ -39,6 +42,7 @@ impl Options {
         while let Some(word) = words.next() {
             match word {
                 "--set" => options.set = Some(known(words.next())?),
+                "--encoder" if words.next() == Some("off") => options.is_without_encoder = true,
                 "--misses" => options.has_misses = true,
                 "--floor" => options.has_floor = true,
                 "--fit" => options.is_fit = true,
@@ -51,6 +55,9 @@ impl Options {
                 "--help" | "-h" => options.is_help = true,
                 unknown => return Err(format!("unknown option `{}`", unknown.escape_debug())),
             }
+        }
+        if options.is_without_encoder && (options.is_check || options.is_bless) {
+            return Err("the baseline is measured with the encoder; leave out --encoder off".to_owned());
         }
         if options.set.is_some() && (options.is_check || options.is_bless) {
             return Err("the baseline covers all sets; leave out --set".to_owned());
@@ -89,6 +96,9 @@ mod tests {
         );
         check("--check --json", Ok(Options { is_check: true, is_json: true, ..Options::default() }));
         check("--floor --bless", Ok(Options { has_floor: true, is_bless: true, ..Options::default() }));
+        check("--encoder off", Ok(Options { is_without_encoder: true, ..Options::default() }));
+        check("--encoder on", Err("unknown option `--encoder`"));
+        check("--encoder off --check", Err("the baseline is measured with the encoder; leave out --encoder off"));
         check("-h", Ok(Options { is_help: true, ..Options::default() }));
         check("-o yaml", Err("unknown option `-o`"));
         check("--fast", Err("unknown option `--fast`"));

@@ -17,7 +17,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
 use hyper::{Request, StatusCode};
-use mcpproxy_core::settings::{Retention, ServerSettings, Settings, TransportSettings, Unresolved, parse};
+use mcpproxy_core::settings::{
+    EncoderUse, Retention, SearchSettings, ServerSettings, Settings, TransportSettings, Unresolved, parse,
+};
 use mcpproxy_core::{Scope, ServerName, Variant, mask};
 use mcpproxy_gateway::{Gateway, Options, Reloader};
 use mcpproxy_store::{
@@ -238,7 +240,9 @@ fn settings(url: &str, issuer: &str) -> Settings {
         env: Vec::new(),
         cwd: None,
     };
-    Settings { servers: vec![server("sessions", http), server("stdio", stdio)], ..oauth }
+    // What is counted here must not depend on tools that are encoded meanwhile.
+    let search = SearchSettings { encoder: EncoderUse::Off };
+    Settings { servers: vec![server("sessions", http), server("stdio", stdio)], search, ..oauth }
 }
 
 fn ledger_options(folder: &TempDir) -> LedgerOptions {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use crate::search::encoded::ToolVector;
 use crate::search::merged::{MergedIndex, Posting, SCAN_DIMENSIONS, ServerShare, rarity};
 use crate::search::query::{Query, QueryWord};
 use crate::search::synonyms::Sense;
@@ -144,6 +145,10 @@ impl Candidates {
         for meaning in query.requests().iter().take(SCANS_MAX) {
             tools.extend(scan(index, meaning, visible));
         }
+        let encoded = query.encoded.iter().flat_map(|query| query.requests());
+        for request in encoded.take(SCANS_MAX) {
+            tools.extend(scan_encoded(index, request, visible));
+        }
         tools.sort_unstable();
         tools.dedup();
         Self { tools, weights, servers: walk.servers }
@@ -227,6 +232,19 @@ fn scan(index: &MergedIndex, meaning: &Vector, visible: &VisibleTools) -> Vec<u3
         let rows = index.scan.get(range.start as usize..range.end as usize).unwrap_or_default();
         for (tool, row) in range.zip(rows) {
             best.offer(probe.dot(&row.row) as f32 * row.scale, tool);
+        }
+    }
+    best.tools()
+}
+
+/// Returns the nearest tools by the vectors of the encoder. Tools that have none are left out.
+fn scan_encoded(index: &MergedIndex, request: &ToolVector, visible: &VisibleTools) -> Vec<u32> {
+    let mut best = TopTools::of(SCANNED_MAX);
+    for ((_, range, section), server) in index.servers.iter().zip(0..) {
+        if visible.sees(server) {
+            for (tool, entry) in range.clone().zip(&section.entries) {
+                entry.encoded.get().into_iter().for_each(|vector| best.offer(request.cosine(vector), tool));
+            }
         }
     }
     best.tools()

@@ -9,7 +9,7 @@ use crate::search::rank::{self, SAME_SENSE, WordProbe};
 use crate::search::texts::Texts;
 use crate::search::typos;
 use crate::search::words::{StemmedWord, compounds, is_stop_word, words};
-use crate::search::{Field, FieldMatch, Index, ScoreExplanation, WordMatch};
+use crate::search::{Field, FieldMatch, Index, MeaningSource, ScoreExplanation, WordMatch};
 use crate::{Scope, ServerName, ToolName, Untrusted};
 
 impl Index {
@@ -27,7 +27,7 @@ impl Index {
         let tool = index.named(name.tool()).find(|tool| index.server_of(*tool) == number as usize)?;
         let is_named = self.named(query, &visible) == Some(tool);
         let mended = typos::mend(query, index, &visible);
-        let query = Query::read(&mended, index);
+        let query = Query::read(&mended, index, self.encoder.as_deref());
         if query.words.is_empty() {
             return Some(ScoreExplanation { is_named, ..ScoreExplanation::default() });
         }
@@ -46,7 +46,8 @@ impl Index {
             is_named,
             features,
             lexical: features.words,
-            semantic: features.meaning.max(features.sentence).max(features.request),
+            semantic: features.encoded.unwrap_or_else(|| features.meaning.max(features.sentence).max(features.request)),
+            meaning_by: if features.encoded.is_some() { MeaningSource::Encoder } else { MeaningSource::Table },
             words: words.collect(),
         })
     }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::iter;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
+use crate::search::encoded::{EncodedQuery, QueryEncoder};
 use crate::search::merged::{MergedIndex, WordMeaning};
 use crate::search::table::{self, Vector};
 use crate::search::words::{StemmedWord, is_stop_word, words};
@@ -24,6 +26,8 @@ pub(super) struct Query<'a> {
     pub(super) sentences: Vec<Vector>,
     /// The vectors of its clauses, split at words such as `and`, if they differ from the sentences.
     pub(super) clauses: Vec<Vector>,
+    /// The vectors of the encoder, if the index uses it.
+    pub(super) encoded: Option<Arc<EncodedQuery>>,
 }
 
 pub(super) struct QueryWord<'a> {
@@ -36,7 +40,7 @@ pub(super) struct QueryWord<'a> {
 }
 
 impl<'a> Query<'a> {
-    pub(super) fn read(text: &'a str, index: &MergedIndex) -> Self {
+    pub(super) fn read(text: &'a str, index: &MergedIndex, encoder: Option<&QueryEncoder>) -> Self {
         let text = shortened(text);
         let meaning = meaning(text);
         let parts = |parts: &[&str]| match parts {
@@ -46,11 +50,17 @@ impl<'a> Query<'a> {
         let words = words(text);
         let telling = telling(text, &words);
         let (sentences, clauses) = (requests(text, &telling, sentences(text)), requests(text, &telling, clauses(text)));
+        let encoded = encoder.and_then(|encoder| {
+            let clauses: &[&str] = if clauses == sentences { &[] } else { &clauses };
+            let several: Vec<&str> = sentences.iter().chain(clauses).copied().collect();
+            encoder.encode(text, self::sentences(text), &several)
+        });
         Self {
             words: query_words(&words, index),
             sentences: parts(&sentences),
             clauses: if clauses == sentences { Vec::new() } else { parts(&clauses) },
             meaning,
+            encoded,
         }
     }
 }

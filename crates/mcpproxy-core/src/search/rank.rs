@@ -1,4 +1,4 @@
-//! Ranks candidates: computes seven features for each, and one score from 0 to 1.
+//! Ranks candidates: computes eight features for each, and one score from 0 to 1.
 //!
 //! The score is a logistic regression, `1 / (1 + exp(OFFSET - sum(weight * feature)))`. It approximates the probability
 //! that a tool with these features is the right one. So scores of different queries can be compared, and one floor
@@ -14,6 +14,11 @@
 //! | `words` | the words of the query and those of the tool, weighted by rarity |
 //! | `name` | the words of the tool's name and those of the query |
 //! | `server` | the words of the query and all tools of the server |
+//! | `encoded` | the query or its nearest request and the tool, by the encoder |
+//!
+//! The first three compare vectors of the table of word meanings (`table`), and `encoded` those of the encoder. A tool
+//! that has no vector of the encoder is ranked with weights of its own, which do without it. Both sets of weights are
+//! calibrated, so a catalog may contain tools of both kinds.
 //!
 //! Why both words and meaning? Words are precise but literal: "open a bug report" shares none with `create_issue`.
 //! Vectors know that these are close, but confuse `list_issues` with `create_issue`, which differ in one small word.
@@ -53,34 +58,65 @@ pub struct Features {
     pub name: f32,
     /// Share of the query's words that the tools of its server have.
     pub server: f32,
+    /// Similarity by the encoder, to the whole query or to its nearest request. `None` if the tool or the query has no
+    /// vector of the encoder.
+    pub encoded: Option<f32>,
 }
 
 impl Features {
-    pub const NAMES: [&str; 7] = ["meaning", "sentence", "request", "parameters", "words", "name", "server"];
+    pub const NAMES: [&str; 8] = ["meaning", "sentence", "request", "parameters", "words", "name", "server", "encoded"];
 
-    pub fn values(&self) -> [f32; 7] {
-        let Self { meaning, sentence, request, parameters, words, name, server } = *self;
-        [meaning, sentence, request, parameters, words, name, server]
+    /// Weights of a tool that has no vector of the encoder. `cargo run --release -p xtask -- search-eval --encoder off --fit`
+    /// learns them again; see docs/search.md.
+    pub const TABLE_WEIGHTS: [f32; 8] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04, 0.0];
+    pub const TABLE_OFFSET: f32 = 3.31;
+
+    pub fn values(&self) -> [f32; 8] {
+        let Self { meaning, sentence, request, parameters, words, name, server, encoded } = *self;
+        [meaning, sentence, request, parameters, words, name, server, encoded.unwrap_or_default()]
     }
 
     /// Returns the score, 0 to 1: about the probability that a tool with these features is the right one.
     pub fn score(&self) -> f32 {
-        1.0 / (1.0 + (OFFSET - self.adds().iter().sum::<f32>()).exp())
+        1.0 / (1.0 + (self.model().1 - self.adds().iter().sum::<f32>()).exp())
     }
 
     /// Returns the weighted features, whose sum determines the score.
-    pub fn adds(&self) -> [f32; 7] {
+    pub fn adds(&self) -> [f32; 8] {
         let mut adds = self.values();
-        for (value, weight) in adds.iter_mut().zip(WEIGHTS) {
+        for (value, weight) in adds.iter_mut().zip(self.model().0) {
             *value *= weight;
         }
         adds
     }
+
+    /// Returns the features that count, each with its name, its value, and what it adds.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, f32, f32)> {
+        let (weights, _) = self.model();
+        let numbers = self.values().into_iter().zip(self.adds());
+        let parts = Self::NAMES.into_iter().zip(numbers).zip(weights);
+        parts.filter(|(_, weight)| *weight > 0.0).map(|((name, (value, adds)), _)| (name, value, adds))
+    }
+
+    /// Returns the weights and the offset. Both models are calibrated, so their scores can be compared.
+    fn model(&self) -> ([f32; 8], f32) {
+        match self.encoded {
+            Some(_) => (ENCODED_WEIGHTS, ENCODED_OFFSET),
+            None => (Self::TABLE_WEIGHTS, Self::TABLE_OFFSET),
+        }
+    }
 }
 
-/// Learned weights. `cargo run --release -p xtask -- search-eval --fit` learns them again; see docs/search.md.
-const WEIGHTS: [f32; 7] = [0.63, 1.02, 1.13, 0.32, 1.92, 0.59, 1.04];
-const OFFSET: f32 = 3.31;
+/// Weights of a tool that has a vector of the encoder: `TABLE_WEIGHTS` with 0.6 times the similarities by the table, plus
+/// 1.5 times the one by the encoder, all of them calibrated. Chosen with toucan-mcp and livemcpbench only, because the
+/// model knows the queries of the other sets. With less of the table, stuffed tools come first (`tests/stuffing.rs`).
+/// `search-eval --fit` compares other choices.
+const ENCODED_WEIGHTS: [f32; 8] = [0.38, 0.62, 0.68, 0.32, 1.93, 0.59, 1.05, 1.51];
+const ENCODED_OFFSET: f32 = 3.38;
+
+/// The similarity by the encoder exceeds that by the table by at most this much. The encoder reads more of a description
+/// than the table, which stops after the first sentence. Without a limit, a tool could win by repeating queries there.
+const ENCODED_LEAD_MAX: f32 = 0.2;
 
 /// Two words with at most this similarity are unrelated.
 const UNRELATED: f32 = 0.25;
@@ -115,14 +151,18 @@ pub(super) fn features(
         });
         let meaning = nearest(query.meaning.as_slice(), 0.0);
         let sentence = nearest(&query.sentences, meaning);
+        let request = nearest(&query.clauses, sentence);
+        let encoded_max = meaning.max(sentence).max(request) + ENCODED_LEAD_MAX;
+        let encoded = query.encoded.as_ref().zip(entry.encoded.get());
         Some(Features {
             meaning,
             sentence,
-            request: nearest(&query.clauses, sentence),
+            request,
             parameters: query.meaning.as_ref().zip(entry.parameters.as_ref()).map_or(0.0, |(a, b)| cosine(a, b)),
             words: covered.sum::<f32>() / total,
             name: likeness.name(heads.get(..entry.name_words).unwrap_or_default()),
             server: candidates.servers.get(index.server_of(tool)).copied().unwrap_or_default(),
+            encoded: encoded.map(|(query, tool)| query.nearest(tool).min(encoded_max)),
         })
     };
     candidates.tools.iter().filter_map(|tool| Some((*tool, of_tool(*tool)?))).collect()

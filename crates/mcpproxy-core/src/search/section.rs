@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::catalog::{Offered, Tool};
 use crate::contract::Effective;
 use crate::search::Field;
+use crate::search::encoded::ToolVector;
 use crate::search::table::{self, DIMENSIONS, Vector};
 use crate::search::texts::{REPEATS_MAX, Texts};
 use crate::search::words::{StemmedWord, compounds, is_stop_word, spaced, words};
@@ -35,6 +36,8 @@ pub(super) struct Entry {
     pub(super) name_words: usize,
     pub(super) meaning: Option<Vector>,
     pub(super) parameters: Option<Vector>,
+    /// The vector of the encoder, once it was supplied. Boxed, because most indexes without an encoder have none.
+    pub(super) encoded: OnceLock<Box<ToolVector>>,
 }
 
 impl ServerSection {
@@ -102,7 +105,8 @@ fn entry(texts: &Texts, vocabulary: &mut Vocabulary) -> Entry {
         push_heads(text, vocabulary, &mut heads);
     }
     let name_hash = name_hash(&texts.name);
-    Entry { name_hash, words, heads, name_words, meaning: meaning(texts), parameters: parameters(texts) }
+    let (meaning, parameters) = (meaning(texts), parameters(texts));
+    Entry { name_hash, words, heads, name_words, meaning, parameters, encoded: OnceLock::new() }
 }
 
 /// Hashes a name. Different names may share a hash, so compare the names, too.

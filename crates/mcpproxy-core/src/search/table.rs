@@ -73,7 +73,7 @@ pub(crate) fn quantise(vector: &[f32; DIMENSIONS]) -> Vector {
 }
 
 /// Rounds to the nearest integer. `f32::round` would be a function call for each number.
-fn nearest(value: f32) -> i8 {
+pub(crate) fn nearest(value: f32) -> i8 {
     (value + 0.5_f32.copysign(value)) as i8
 }
 

@@ -1,5 +1,6 @@
 //! Tests for the search as its users see it: results, hidden tools, and attacks on the ranking.
 
+mod encoder;
 mod explain;
 mod fields;
 pub(super) mod guards;

@@ -12,22 +12,34 @@ const WORD_MAX_CHARS: usize = 100;
 
 /// Returns the tokens of a text in their order. Words with an unknown part are left out.
 pub(crate) fn tokens(table: &TokenTable, text: &str) -> impl Iterator<Item = u32> {
+    all_tokens(table, text, None)
+}
+
+/// Returns the tokens of a text in their order. Words with an unknown part become the token `unknown`.
+pub(crate) fn tokens_with_unknown(table: &TokenTable, text: &str, unknown: u32) -> impl Iterator<Item = u32> {
+    all_tokens(table, text, Some(unknown))
+}
+
+fn all_tokens(table: &TokenTable, text: &str, unknown: Option<u32>) -> impl Iterator<Item = u32> + use<> {
     let text = clean(text);
     let mut tokens = Vec::with_capacity(text.len() / 4);
     for word in text.split(' ') {
         let mut rest = word;
         while let Some(piece) = first_piece(rest) {
-            push(table, piece, &mut tokens);
+            if !push(table, piece, &mut tokens) {
+                tokens.extend(unknown);
+            }
             rest = rest.get(piece.len()..).unwrap_or_default();
         }
     }
     tokens.into_iter()
 }
 
-/// Splits a word greedily: the longest known prefix of the rest comes next. A word with an unknown rest has no tokens.
-fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
+/// Splits a word greedily: the longest known prefix of the rest comes next. Returns `false` for a word with an unknown
+/// rest, which has no tokens.
+fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) -> bool {
     if word.len() > WORD_MAX_CHARS && word.chars().nth(WORD_MAX_CHARS).is_some() {
-        return;
+        return false;
     }
     let before = tokens.len();
     let mut rest = word;
@@ -35,12 +47,13 @@ fn push(table: &TokenTable, word: &str, tokens: &mut Vec<u32>) {
     while !rest.is_empty() {
         let Some((token, length)) = table.longest(place, rest) else {
             tokens.truncate(before);
-            return;
+            return false;
         };
         tokens.push(token);
         rest = rest.get(length..).unwrap_or_default();
         place = Place::Later;
     }
+    true
 }
 
 /// Returns the text up to the next punctuation character, or that character.

@@ -82,6 +82,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         limits,
         metrics,
         export,
+        search,
         warnings: _,
         written: _,
     } = new;
@@ -99,6 +100,7 @@ pub fn changed_keys(old: &Settings, new: &Settings) -> Vec<String> {
         ("trust.first_sight", old.trust.first_sight.as_str(), trust.first_sight.as_str()),
         ("trust.changes", old.trust.changes.as_str(), trust.changes.as_str()),
         ("direct_mode", word(old.direct_mode), word(*direct_mode)),
+        ("search.encoder", old.search.encoder.as_str(), search.encoder.as_str()),
         ("allow_anonymous_loopback", word(old.allow_anonymous_loopback), word(*allow_anonymous_loopback)),
     ];
     let sections = [
@@ -214,8 +216,8 @@ mod tests {
 
     use super::*;
     use crate::settings::{
-        Durability, Secret, StorageUrl, TlsSettings, TwoKey, Unannotated, Unclassified, Unresolved, Weakening, demo,
-        parse,
+        Durability, EncoderUse, Secret, StorageUrl, TlsSettings, TwoKey, Unannotated, Unclassified, Unresolved,
+        Weakening, demo, parse,
     };
     use crate::trust::{OnChange, Welcome};
 
@@ -237,6 +239,7 @@ mod tests {
         check(|new| new.trust.first_sight = Welcome::Accept, "trust.first_sight review → accept");
         check(|new| new.trust.changes = OnChange::Warn, "trust.changes review → warn");
         check(|new| new.direct_mode = false, "direct_mode true → false");
+        check(|new| new.search.encoder = EncoderUse::Off, "search.encoder auto → off");
         check(|new| new.shutdown_grace *= 2, "shutdown_grace");
         check(|new| new.ready_timeout *= 2, "ready_timeout");
         check(|new| new.allow_anonymous_loopback = true, "allow_anonymous_loopback false → true");

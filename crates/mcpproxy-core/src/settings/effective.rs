@@ -166,6 +166,7 @@ impl Settings {
             ("contracts.weakening", contracts.weakening.as_str().to_owned()),
             ("trust.first_sight", trust.first_sight.as_str().to_owned()),
             ("trust.changes", trust.changes.as_str().to_owned()),
+            ("search.encoder", self.search.encoder.as_str().to_owned()),
         ];
         values.extend(self.agent_values());
         values.extend(self.approval_values());

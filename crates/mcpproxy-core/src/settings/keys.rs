@@ -1,6 +1,6 @@
 //! All keys and words of the settings file.
 
-use super::{Channel, Durability, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
+use super::{Channel, Durability, EncoderUse, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::Variant;
 use crate::file::Keys;
 use crate::trust::{OnChange, Welcome};
@@ -31,6 +31,7 @@ pub(super) const TOP: Keys = Keys {
         "limits",
         "metrics",
         "export",
+        "search",
     ],
     advice: &[
         ("permissions", OWN_RULES),
@@ -175,6 +176,8 @@ pub(super) const METRICS: Keys = Keys {
 pub(super) const EXPORT: Keys =
     Keys { known: &["to", "token"], advice: &[("url", "did you mean `to`?"), ("_comment", COMMENTS)] };
 
+pub(super) const SEARCH: Keys = Keys { known: &["encoder"], advice: &[("_comment", COMMENTS)] };
+
 pub(super) const STDIO_ONLY: &[&str] = &["command", "args", "env", "env_passthrough", "cwd", "env_file"];
 pub(super) const HTTP_ONLY: &[&str] = &["url", "headers", "oauth"];
 
@@ -219,6 +222,8 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
     ("confirm_destructive", Unclassified::ConfirmDestructive),
     ("deny", Unclassified::Deny),
 ];
+
+pub(super) const ENCODER: &[(&str, EncoderUse)] = &[("auto", EncoderUse::Auto), ("off", EncoderUse::Off)];
 
 pub(super) const WEAKENING: &[(&str, Weakening)] = &[("confirm", Weakening::Confirm), ("apply", Weakening::Apply)];
 

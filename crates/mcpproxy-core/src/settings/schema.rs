@@ -86,7 +86,8 @@ pub fn schema() -> Value {
             "storage": storage(),
             "limits": limits(&default.limits),
             "metrics": super::metrics::schema(),
-            "export": super::export::schema()
+            "export": super::export::schema(),
+            "search": super::search::schema()
         },
         "$defs": { "server": server(), "pairs": pairs(), "duration": duration(), "age": age() }
     })

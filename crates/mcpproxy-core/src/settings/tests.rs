@@ -258,7 +258,7 @@ fn changes() {
 /// The position of an object in the schema, its keys, and a function that writes a file with given fields in it.
 type ObjectOfFile = (&'static str, &'static crate::file::Keys, fn(&str) -> String);
 
-fn objects() -> [ObjectOfFile; 19] {
+fn objects() -> [ObjectOfFile; 20] {
     [
         ("", &keys::TOP, |field| format!("{{{field}}}")),
         ("/$defs/server", &keys::SERVER, |field| format!(r#"{{"mcpServers": {{"a": {{{field}}}}}}}"#)),
@@ -292,6 +292,7 @@ fn objects() -> [ObjectOfFile; 19] {
         }),
         ("/properties/limits", &keys::LIMITS, |field| format!(r#"{{"limits": {{{field}}}}}"#)),
         ("/properties/metrics", &keys::METRICS, |field| format!(r#"{{"metrics": {{{field}}}}}"#)),
+        ("/properties/search", &keys::SEARCH, |field| format!(r#"{{"search": {{{field}}}}}"#)),
         ("/properties/export", &keys::EXPORT, |field| format!(r#"{{"export": {{{field}}}}}"#)),
         ("/properties/storage", &keys::STORAGE, |field| format!(r#"{{"storage": {{{field}}}}}"#)),
     ]

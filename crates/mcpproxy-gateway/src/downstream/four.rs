@@ -232,8 +232,8 @@ pub(super) fn retrieve(state: &SharedState, agent: &ConnectedAgent, arguments: &
     };
     let snapshot = state.snapshot.load();
     let tools: usize = snapshot.offers.values().map(|offers| offers.tools.len()).sum();
-    let found =
-        offload(tools * BYTES_PER_TOOL, || snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit));
+    let bytes = if snapshot.index.has_encoder() { usize::MAX } else { tools * BYTES_PER_TOOL };
+    let found = offload(bytes, || snapshot.index.find(&query, &agent.identity.scope, server.as_ref(), limit));
     let answer = views::answer(&snapshot.settings, &found, detail, limit);
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{answer},\"isError\":false}}",

@@ -24,7 +24,22 @@ pub struct GatewayReadings {
     pub sessions: usize,
 }
 
+/// The state of the encoder for the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncoderReadings {
+    /// Tools that have a vector.
+    pub encoded: usize,
+    /// Tools that can be found.
+    pub tools: usize,
+}
+
 impl Gateway {
+    /// Counts the tools that are ranked with the encoder. `None` if it is off.
+    pub fn encoder(&self) -> Option<EncoderReadings> {
+        let snapshot = self.state.snapshot.load();
+        Some(EncoderReadings { encoded: snapshot.index.encoded()?, tools: snapshot.catalog.tools().count() })
+    }
+
     /// Reads the state of the export. `None` if the settings have none.
     pub fn export(&self) -> Option<ExportReadings> {
         self.export.as_ref().map(|progress| progress.read())

@@ -180,6 +180,7 @@ impl Servers {
         let before = self.state.snapshot.load_full();
         let servers = self.running().iter().map(|(name, one)| (name.clone(), Arc::clone(&one.server))).collect();
         self.state.snapshot.store(Arc::new(Snapshot::build(next.clone(), servers, Some(&before))));
+        self.state.tools_changed.notify_one();
         *files = next;
     }
 

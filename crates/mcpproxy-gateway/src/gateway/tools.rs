@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Gateway;
 use super::contracts::{PolicyResult, policy_results};
 use crate::message::member;
+use crate::offload::offload;
 use crate::snapshot::Snapshot;
 use crate::views::{brief_hit, described, note_for_operator};
 
@@ -46,15 +47,19 @@ impl Gateway {
     pub fn search(&self, query: &str, server: Option<&ServerName>, limit: usize, reasons: Reasons) -> SearchResults {
         let snapshot = self.state.snapshot.load();
         let scope = Scope::everything();
-        let found = snapshot.index.find(query, &scope, server, limit);
-        let tools = found.hits.iter().map(|hit| {
-            let why = match reasons {
-                Reasons::LeftOut => None,
-                Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
-            };
-            (parsed(&brief_hit(&snapshot.settings, hit)), why)
-        });
-        SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
+        let work = || {
+            let found = snapshot.index.find(query, &scope, server, limit);
+            let tools = found.hits.iter().map(|hit| {
+                let why = match reasons {
+                    Reasons::LeftOut => None,
+                    Reasons::Given => snapshot.index.explain(query, &scope, server, &hit.tool.name),
+                };
+                (parsed(&brief_hit(&snapshot.settings, hit)), why)
+            });
+            SearchResults { tools: tools.collect(), note: note_for_operator(&found) }
+        };
+        // Encoding the query takes milliseconds.
+        if snapshot.index.has_encoder() { offload(usize::MAX, work) } else { work() }
     }
 
     /// Explains a call check by check, with the evaluated policies. Nothing is sent or recorded.

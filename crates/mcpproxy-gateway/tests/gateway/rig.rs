@@ -9,7 +9,9 @@ use axum::Router;
 use axum::body::Body;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use mcpproxy_core::settings::{Retention, Secret, ServerSettings, Settings, TransportSettings, TrustSettings};
+use mcpproxy_core::settings::{
+    EncoderUse, Retention, SearchSettings, Secret, ServerSettings, Settings, TransportSettings, TrustSettings,
+};
 use mcpproxy_core::trust::{OnChange, Welcome};
 use mcpproxy_core::{Agent, Scope, ServerName};
 use mcpproxy_gateway::{Files, Gateway, Options, ServerStatus};
@@ -243,7 +245,9 @@ pub(crate) fn name(text: &str) -> ServerName {
 pub(crate) fn settings(servers: impl IntoIterator<Item = ServerSettings>) -> Settings {
     // Most tests change servers and tools as they like. Those of trust set their own rules.
     let trust = TrustSettings { first_sight: Welcome::Accept, changes: OnChange::Accept };
-    Settings { servers: servers.into_iter().collect(), trust, ..Settings::default() }
+    // Some tests have thousands of tools, and none is about their meaning.
+    let search = SearchSettings { encoder: EncoderUse::Off };
+    Settings { servers: servers.into_iter().collect(), trust, search, ..Settings::default() }
 }
 
 pub(crate) fn stdio(server: &str, command: &str, args: &[&str]) -> ServerSettings {

@@ -149,5 +149,6 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
         cluster: web.gateway.cluster().await.ok().map(|cluster| wire::ClusterState::from(&cluster)),
         log: web.ledger.health().into(),
         export: web.gateway.export().map(wire::ExportState::from),
+        encoder: web.gateway.encoder().map(|state| wire::EncoderState { encoded: state.encoded, tools: state.tools }),
     })
 }

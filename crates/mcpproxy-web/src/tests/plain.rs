@@ -42,7 +42,8 @@ async fn what_the_admin_sees() {
                 "approvals": {"waiting": 0, "has_users": false},
                 "cluster": {"shared": false, "running": 1, "lost": 0, "drift": []},
                 "log": {"state": "ok", "reason": null, "since": null},
-                "export": null
+                "export": null,
+                "encoder": {"encoded": 0, "tools": 0}
             }),
         ),
     )

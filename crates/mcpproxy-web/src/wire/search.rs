@@ -32,6 +32,9 @@ struct Why {
     lexical: f32,
     /// From 0 to 1: the semantic similarity of the tool and the query.
     semantic: f32,
+    /// The source of the similarity: the encoder, or the table of word meanings.
+    #[schema(schema_with = meaning_sources)]
+    meaning_by: &'static str,
     /// The parts of the score.
     features: Vec<Feature>,
     /// The words of the query, in order.
@@ -77,13 +80,13 @@ impl From<SearchResults> for FoundTools {
 
 impl From<core::ScoreExplanation> for Why {
     fn from(why: core::ScoreExplanation) -> Self {
-        let numbers = why.features.values().into_iter().zip(why.features.adds());
-        let features = core::Features::NAMES.into_iter().zip(numbers);
-        let feature = |(name, (value, adds))| Feature { name, value: rounded(value), adds: rounded(adds) };
+        let features = why.features.parts();
+        let feature = |(name, value, adds)| Feature { name, value: rounded(value), adds: rounded(adds) };
         Self {
             named: why.is_named,
             lexical: rounded(why.lexical),
             semantic: rounded(why.semantic),
+            meaning_by: why.meaning_by.as_str(),
             features: features.map(feature).collect(),
             words: why.words.into_iter().map(Into::into).collect(),
         }
@@ -103,6 +106,11 @@ impl From<core::WordMatch> for WordMatch {
 /// Rounds to three digits.
 fn rounded(number: f32) -> f32 {
     (number * 1000.0).round() / 1000.0
+}
+
+fn meaning_sources() -> Object {
+    use core::MeaningSource::{Encoder, Table};
+    super::words("The source of the similarity of meaning.", [Encoder, Table].map(core::MeaningSource::as_str))
 }
 
 fn feature_names() -> Object {
@@ -130,6 +138,7 @@ mod tests {
             is_named: true,
             lexical: 0.123_456,
             semantic: 0.5,
+            meaning_by: core::MeaningSource::Table,
             features: core::Features { meaning: 0.5, name: 1.0, ..core::Features::default() },
             words: vec![
                 core::WordMatch {
@@ -152,6 +161,7 @@ mod tests {
         ]);
         let searched = SearchResults { tools: vec![(json!({"name": "a:b", "score": 0.5}), Some(why))], note: None };
         let expected = json!({"tools": [{"name": "a:b", "score": 0.5, "why": {"named": true, "lexical": 0.123, "semantic": 0.5,
+            "meaning_by": "table",
             "features": features, "words": [
             {"word": "remove", "weight": 0.75, "places": [
                 {"field": "name", "instead": "delete"}, {"field": "parameter description", "instead": null}]},

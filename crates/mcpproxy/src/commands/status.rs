@@ -150,6 +150,7 @@ fn text(report: &Report<'_>, room: usize, colours: Colours) -> String {
             row("Servers", &server_words(status));
             row("Approvals", &approval_words(status));
             row("Reviews", &review_words(status));
+            row("Search", &search_words(status));
             row("Log", &log_words(status));
             if let Some(words) = cluster_words(status) {
                 row("Gateways", &words);
@@ -264,6 +265,20 @@ fn cluster_words(status: &Value) -> Option<String> {
     Some(format!("{} running{lost}{differ}", count("running")))
 }
 
+/// Says whether tools are compared with the encoder, and how many are encoded.
+fn search_words(status: &Value) -> String {
+    let count = |name: &str| status.pointer(&format!("/encoder/{name}")).and_then(Value::as_u64);
+    match (count("encoded"), count("tools")) {
+        (Some(encoded), Some(tools)) if encoded < tools => {
+            format!("encoder, {encoded} of {tools} tools encoded, the others by the table of word meanings")
+        }
+        (Some(encoded), Some(_)) => {
+            format!("encoder, {} encoded", counted(usize::try_from(encoded).unwrap_or(usize::MAX), "tool"))
+        }
+        (_, _) => "table of word meanings, because `search.encoder` is `off`".to_owned(),
+    }
+}
+
 fn log_words(status: &Value) -> String {
     match status.pointer("/log/reason").and_then(Value::as_str) {
         None => "✓ writable".to_owned(),
@@ -284,6 +299,19 @@ mod tests {
         check(3, 3, "3 waiting");
         check(0, 2, "none waiting, 2 rejected");
         check(3, 4, "3 waiting, 1 rejected");
+    }
+
+    #[test]
+    fn encoders() {
+        let check = |encoder: Value, expected: &str| {
+            assert_eq!(search_words(&serde_json::json!({"encoder": encoder})), expected);
+        };
+        check(serde_json::json!({"encoded": 9, "tools": 9}), "encoder, 9 tools encoded");
+        check(
+            serde_json::json!({"encoded": 3, "tools": 9}),
+            "encoder, 3 of 9 tools encoded, the others by the table of word meanings",
+        );
+        check(Value::Null, "table of word meanings, because `search.encoder` is `off`");
     }
 
     #[test]

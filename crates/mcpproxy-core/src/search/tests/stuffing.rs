@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::encoder::encoded;
 use super::guards::office;
 use super::{catalog, server, tool};
 use crate::search::words::{is_stop_word, words};
@@ -88,12 +89,21 @@ fn stuffed(query: &str) -> Vec<(&'static str, Value)> {
 
 #[test]
 fn stuffed_tools_do_not_come_first() {
+    no_stuffed_tool_wins(|index| index);
+}
+
+#[test]
+fn stuffed_tools_do_not_come_first_with_the_encoder() {
+    no_stuffed_tool_wins(encoded);
+}
+
+fn no_stuffed_tool_wins(prepare: fn(Index) -> Index) {
     let mut won = Vec::new();
     for (query, honest) in EVERYDAY {
         for (way, stuffed) in stuffed(query) {
             let mut tools = office();
             tools.push(("assistant", stuffed));
-            let index = Index::build(&catalog(&tools));
+            let index = prepare(Index::build(&catalog(&tools)));
             let all = index.candidates(query, &Scope::everything());
             let features = |wanted: &dyn Fn(&str) -> bool| {
                 let found = all.iter().find(|(tool, _)| wanted(&tool.name.to_string()));

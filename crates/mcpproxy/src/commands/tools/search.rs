@@ -46,11 +46,13 @@ fn why(tool: &Value) -> Option<&Value> {
 fn reason(tool: &Value, why: &Value) -> String {
     let is_named = why.get("named").and_then(Value::as_bool).unwrap_or_default();
     let numbers = format!(
-        "  score {}{}   words {}   meaning {}\n{}",
+        "  score {}{}   words {}   meaning {}{}\n{}",
         number(tool, "score"),
         if is_named { ", because the query is its name" } else { "" },
         number(why, "lexical"),
         number(why, "semantic"),
+        // The score of a tool that is named does not depend on it, and the line is full.
+        if is_named { String::new() } else { source(why) },
         sum(why)
     );
     let words: Vec<(String, String, String)> = members(why, "words")
@@ -67,6 +69,11 @@ fn reason(tool: &Value, why: &Value) -> String {
     let lines: String = lines.collect();
     let header = if lines.is_empty() { "" } else { &header };
     format!("{}\n{numbers}{header}{lines}", member(tool, "name"))
+}
+
+/// Formats ` by encoder` or ` by table`.
+fn source(why: &Value) -> String {
+    why.get("meaning_by").and_then(Value::as_str).map(|source| format!(" by {}", line(source))).unwrap_or_default()
 }
 
 /// Formats `sum 1.50 = words 1.00 + name 0.50`.
@@ -144,7 +151,8 @@ mod tests {
             feature("name", 0.35),
             feature("server", 0.512),
         ];
-        let why = json!({"named": false, "lexical": 0.75, "semantic": 0.1, "features": features, "words": [
+        let why = json!({"named": false, "lexical": 0.75, "semantic": 0.1, "meaning_by": "encoder", "features": features,
+            "words": [
             {"word": "remove", "weight": 0.6, "places": everywhere},
             {"word": "user", "weight": 0.305, "places": [place("name", Value::Null), place("description", Value::Null)]},
             {"word": "now\u{1b}[2J", "weight": 0.1, "places": []},
@@ -158,7 +166,7 @@ mod tests {
              score. Share: weight of a word; rare words weigh more.\n\
              \n\
              demo:delete_user\n\
-             \x20 score 0.82   words 0.75   meaning 0.10\n\
+             \x20 score 0.82   words 0.75   meaning 0.10 by encoder\n\
              \x20 sum 4.21 = meaning 0.37 + sentence 0.59 + request 0.66 + parameters 0.10 +\n\
              \x20 words 1.63 + name 0.35 + server 0.51\n\
              \x20 WORD          SHARE  FOUND IN\n\

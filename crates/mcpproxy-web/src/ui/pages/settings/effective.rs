@@ -8,7 +8,7 @@ use crate::visible::Visible;
 const VALUE_CHARS: usize = 300;
 
 /// The groups in the order of the page: heading, and the start of the keys. Keys of the top level have no dot.
-const GROUPS: [(&str, &str); 11] = [
+const GROUPS: [(&str, &str); 12] = [
     ("TLS", "tls."),
     ("Intent declaration", "intent_declaration."),
     ("Contracts", "contracts."),
@@ -20,6 +20,7 @@ const GROUPS: [(&str, &str); 11] = [
     ("Storage", "storage."),
     ("Metrics", "metrics."),
     ("Export", "export."),
+    ("Search", "search."),
 ];
 const LIMITS: (&str, &str) = ("Limits", "limits.");
 

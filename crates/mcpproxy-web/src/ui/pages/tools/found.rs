@@ -114,7 +114,6 @@ fn reasons(why: &ScoreExplanation) -> Vec<Visible> {
 }
 
 fn features(features: &Features) -> Vec<FeatureRow> {
-    let numbers = features.values().into_iter().zip(features.adds());
-    let row = |(name, (value, adds))| FeatureRow { name, value: format!("{value:.2}"), adds: format!("{adds:.2}") };
-    Features::NAMES.into_iter().zip(numbers).map(row).collect()
+    let row = |(name, value, adds)| FeatureRow { name, value: format!("{value:.2}"), adds: format!("{adds:.2}") };
+    features.parts().map(row).collect()
 }
