@@ -31,7 +31,9 @@ use crate::state::SharedState;
 const ROUND: usize = 256;
 /// Tools that are encoded before their vectors are stored.
 const BATCH: usize = 8;
-/// The time before another attempt, if no thread can be started.
+/// Servers connect one after the other, and each changes the snapshot. Their tools are encoded when this is over.
+const SETTLE: Duration = Duration::from_secs(2);
+/// The time before another attempt, if nothing could be encoded.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The lowest priority of a thread.
 #[cfg(target_os = "linux")]
@@ -41,12 +43,15 @@ const LOWEST_PRIORITY: i32 = 19;
 pub(crate) async fn keep_encoding(state: Arc<SharedState>) {
     let encode = async {
         loop {
-            let pending = state.snapshot.load().index.pending(ROUND);
-            if pending.is_empty() {
-                state.tools_changed.notified().await;
-            } else {
+            tokio::time::sleep(SETTLE).await;
+            loop {
+                let pending = state.snapshot.load().index.pending(ROUND);
+                if pending.is_empty() {
+                    break;
+                }
                 round(&state, pending).await;
             }
+            state.tools_changed.notified().await;
         }
     };
     tokio::select! {
@@ -68,7 +73,8 @@ async fn round(state: &SharedState, pending: Vec<PendingTool>) {
     let mut missing = missing.into_iter().peekable();
     while missing.peek().is_some() {
         let batch: Vec<PendingTool> = missing.by_ref().take(BATCH).collect();
-        let Some(vectors) = encode(batch).await else {
+        let vectors = encode(batch).await.filter(|vectors| !vectors.is_empty());
+        let Some(vectors) = vectors else {
             tracing::warn!("could not encode tools; trying again in a minute");
             tokio::time::sleep(PAUSE).await;
             return;
