@@ -150,7 +150,7 @@ fn a_server_that_does_not_start() {
     assert!(row["message"].as_str().unwrap().contains("GIT_TOKEN is not set"), "{row}");
     let (status, _) = json_of(&folder, &["status"]);
     assert_eq!(status["next"], status["problems"][0]["next"], "the first error comes first: {status}");
-    assert!(status["next"].as_str().unwrap().starts_with("The server misses GIT_TOKEN."), "{status}");
+    assert!(status["next"].as_str().unwrap().starts_with("GIT_TOKEN is not set. Set it"), "{status}");
 }
 
 #[test]
