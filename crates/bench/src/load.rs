@@ -64,7 +64,7 @@ pub(crate) async fn measure(load: &Load, call: &Call, middle: Option<&Child>) ->
 
 /// Measures several calls in turn on one connection each, one call at a time. Returns the latencies of each.
 ///
-/// The order alternates, so that each call follows every other one.
+/// The order is reversed each time.
 pub(crate) async fn measure_in_turn(calls: &[Call], length: Duration) -> Result<Vec<Vec<u64>>> {
     let mut agents = Vec::new();
     for call in calls {

@@ -2,7 +2,7 @@
 //!
 //! The model is a three-layer BERT with 384 dimensions, distilled from all-MiniLM-L6-v2 (`data/README.md`). Its weights
 //! are bytes with a scale per row, and they are compiled into the program. They are read where they are: an encoder
-//! has a few hundred kilobytes of its own.
+//! has about a hundred kilobytes of its own.
 //!
 //! ```text
 //! tokens ─▶ word + position vectors ─▶ 3 × (attention, two matrices with GELU) ─▶ mean ─▶ length 1

@@ -1,7 +1,7 @@
 //! Reads the weights out of the two safetensors files that are compiled in.
 //!
 //! A safetensors file is a length, a JSON object with the place of each tensor, and the bytes of the tensors. Matrices
-//! of bytes stay where they are. Scales, biases and norms are copied, because their places are not aligned.
+//! of bytes stay where they are. Scales of layers, biases and norms are copied, because their places are not aligned.
 
 #![forbid(unsafe_code)]
 

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! A task of the gateway does this after every new snapshot. A thread of its own computes the vectors, with the lowest
-//! priority, so that calls get the processor first. There is no such thread while
-//! nothing has to be computed.
+//! priority, so that calls get the processor first. There is no such thread while nothing has to be computed.
 //!
 //! Invariants:
 //!
 //! - **No search waits for this.** Until a tool has its vector, it is ranked with the table of word meanings.
 //! - **Memory is bounded.** At most [`ROUND`] tools are looked at in one round.
-//! - **A restart or another gateway encodes nothing again.** Vectors are stored before the next ones are computed.
+//! - **A restart encodes nothing again**, and neither does a gateway that starts later with the same database. Vectors are
+//!   stored before the next ones are computed. Gateways that start together may compute the same ones.
 //! - **A damaged vector is computed again**, because its checksum does not fit. A store that fails costs time, not vectors.
 
 use std::collections::HashMap;

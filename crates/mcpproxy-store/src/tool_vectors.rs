@@ -49,7 +49,10 @@ impl Store {
         let trim = "DELETE FROM tool_vectors WHERE stored_ms <= \
                     (SELECT stored_ms FROM tool_vectors ORDER BY stored_ms DESC LIMIT 1 OFFSET $1)";
         let trim = Statement::new(trim, vec![Value::limit(max)]);
-        let statements: Vec<Statement> = vectors.iter().map(insert).chain([trim]).collect();
+        // In one order on all gateways, so that two of them never wait for each other's rows.
+        let mut sorted: Vec<&StoredVector> = vectors.iter().collect();
+        sorted.sort_unstable();
+        let statements: Vec<Statement> = sorted.into_iter().map(insert).chain([trim]).collect();
         let write = async |connection: &mut Connection| connection.transaction(statements).await;
         self.database().write(write, CHANGING).await
     }

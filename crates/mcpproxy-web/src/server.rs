@@ -56,6 +56,10 @@ const NEXT_HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 const BUFFER_MAX_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept, for example when the process has no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that a stopping server still accepts. The queue of the system has as many places.
+const WAITING_MAX: usize = 1024;
+/// Time between two looks at a connection that is being answered, while the server stops.
+const ANSWER_LOOK: Duration = Duration::from_millis(50);
 /// Time without a request after which a stopping server closes a connection of HTTP/1.
 const LAST_REQUEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -96,7 +100,7 @@ pub struct Listeners {
 impl Listeners {
     /// Stops listening. Returns the connections that were open already and waited to be accepted.
     fn close(self) -> Vec<(TcpStream, SocketAddr)> {
-        [Some(self.main), self.twin].into_iter().flatten().flat_map(waiting).collect()
+        [Some(self.main), self.twin].into_iter().flatten().flat_map(waiting).take(WAITING_MAX).collect()
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
@@ -168,8 +172,8 @@ impl HttpServer {
 
     /// Accepts no more connections, and waits until all are closed.
     ///
-    /// A load balancer does not repeat a request that it may have sent, so no connection is closed while one may be on its
-    /// way: those that wait to be accepted are served, and those that were used a moment ago get time for one more.
+    /// A load balancer does not repeat a request that it may have sent. So connections that wait to be accepted are
+    /// served, and those that were used in the last second get time for one more request.
     pub async fn finish(self) {
         let Self { listeners, routes } = self;
         routes.draining.cancel();
@@ -276,23 +280,29 @@ impl NewConnection {
     async fn last_request(&self) {
         self.draining.cancelled().await;
         self.activity.next_answer_is_last();
+        // The beginning of a running answer may have left already, so the peer does not know that it is the last.
+        while self.activity.is_busy() {
+            tokio::time::sleep(ANSWER_LOOK).await;
+        }
         tokio::time::sleep(self.activity.wait_left(LAST_REQUEST_WAIT)).await;
         // On a busy machine, a request may have arrived during the wait without being read. This lets tokio notice it.
         tokio::task::yield_now().await;
     }
 }
 
-/// Accepts what waits at a listener, and closes it. tokio may not know yet that something waits, so this asks the system.
-fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
-    let accept_all = |listener: std::net::TcpListener| {
-        std::iter::from_fn(|| listener.accept().ok())
-            .filter_map(|(stream, address)| {
-                stream.set_nonblocking(true).ok()?;
-                Some((TcpStream::from_std(stream).ok()?, address))
-            })
-            .collect()
-    };
-    listener.into_std().map(accept_all).unwrap_or_default()
+/// Accepts what waits at a listener, until nothing waits. tokio may not know yet that something does, so this asks the
+/// system.
+fn waiting(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
+    let listener = listener.into_std().ok();
+    let accepted = std::iter::from_fn(move || match listener.as_ref()?.accept() {
+        Ok(accepted) => Some(Some(accepted)),
+        Err(error) if is_about_one_connection(&error) => Some(None),
+        Err(_) => None,
+    });
+    accepted.flatten().filter_map(|(stream, address)| {
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, address))
+    })
 }
 
 fn is_about_one_connection(error: &io::Error) -> bool {

@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub(super) name_words: usize,
     pub(super) meaning: Option<Vector>,
     pub(super) parameters: Option<Vector>,
-    /// The vector of the encoder, once it was supplied. Boxed, because most indexes without an encoder have none.
+    /// The vector of the encoder, once it was supplied. Boxed, so that a tool without one takes no room for it.
     pub(super) encoded: OnceLock<Box<ToolVector>>,
 }
 

@@ -7,8 +7,8 @@
 //!
 //! The metadata URL has the host that the client used, which the web crate has compared with the known hosts. So the
 //! client can reach it. Its scheme is the one that the listener speaks. `tls` in the settings may have changed since the
-//! start, and takes effect after a restart. The resource is `audience`, if that is a URL: clients ask the provider for a token for the
-//! resource, and the provider writes that into `aud`.
+//! start, and takes effect after a restart. The resource is `audience`, if that is a URL: clients ask the provider for a
+//! token for the resource, and the provider writes that into `aud`.
 
 use std::sync::Arc;
 

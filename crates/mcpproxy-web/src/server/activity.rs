@@ -168,10 +168,10 @@ impl Activity {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    /// Returns what is left of `wait`, counted from the last answer. Nothing is left during a request.
+    /// Returns what is left of `wait`, counted from the last answer.
     pub(super) fn wait_left(&self, wait: Duration) -> Duration {
         let waited = millis(self.began.elapsed()).saturating_sub(self.since_ms());
-        if self.is_busy() { Duration::ZERO } else { wait.saturating_sub(Duration::from_millis(waited)) }
+        wait.saturating_sub(Duration::from_millis(waited))
     }
 
     pub(super) fn was_useful(&self) {

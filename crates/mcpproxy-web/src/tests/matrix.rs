@@ -333,6 +333,22 @@ async fn forged_requests_change_nothing() {
     crowd.fixture.stop().await;
 }
 
+/// The address of a form stays in the browser when it shows the answer.
+#[tokio::test]
+async fn the_address_of_a_form_leads_to_its_page() {
+    let crowd = Crowd::new().await;
+    let has_page = |path: &str| all_pages().any(|page| page.path == path && page.method.is_safe());
+    let forms: Vec<_> = all_pages().filter(|page| page.sent_from.is_some() && !has_page(page.path)).collect();
+    assert!(forms.len() > 5, "{forms:?}");
+    for form in forms {
+        let path = form.path.replace(['{', '}'], "");
+        let response = crowd.fixture.request(Method::GET, &path, &[], String::new()).await;
+        let location = response.headers().get("location").map(|location| location.to_str().unwrap());
+        assert_eq!((response.status().as_u16(), location), (303, form.sent_from), "{form:?}");
+    }
+    crowd.fixture.stop().await;
+}
+
 /// A user without a second factor can add one, and do nothing else.
 #[tokio::test]
 async fn without_a_factor_nothing_can_be_decided() {

@@ -1,4 +1,4 @@
-//! A server that stops: no request that is on its way loses its connection.
+//! A server that stops: a connection that was used a moment ago, or waits to be accepted, gets an answer.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ pub(crate) struct Overview {
     pub(crate) traffic_key: String,
     pub(crate) servers: Health,
     pub(crate) servers_key: String,
-    /// True if the demo server is there to try a call.
+    /// True if a server `demo` is ready to try a call.
     pub(crate) has_demo: bool,
 }
 
@@ -62,7 +62,7 @@ impl Overview {
             attention_key: part_key(&attention),
             traffic_key: part_key(&traffic),
             servers_key: part_key(&servers),
-            has_demo: servers.rows.iter().any(|row| row.name.to_string() == "demo"),
+            has_demo: servers.has_ready("demo"),
             waiting,
             attention,
             traffic,
@@ -147,6 +147,10 @@ impl Health {
             more: sorted.len().saturating_sub(SERVERS_MAX),
             rows: sorted.into_iter().take(SERVERS_MAX).map(HealthRow::new).collect(),
         }
+    }
+
+    fn has_ready(&self, name: &str) -> bool {
+        self.rows.iter().any(|row| row.name.as_str() == name && row.state.class == "ready")
     }
 }
 

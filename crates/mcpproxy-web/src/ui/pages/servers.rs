@@ -147,11 +147,6 @@ pub(crate) fn risk_of(tool: &Covered) -> Risk {
 }
 
 /// Makes a text of a server visible and bounded.
-/// Cuts a text that may be long.
-pub(crate) fn shortened(text: &str) -> String {
-    Untrusted::shortened(text, REASON_MAX_CHARS).for_json().to_owned()
-}
-
 pub(crate) fn short(text: &str) -> Visible {
     Visible::untrusted(&Untrusted::shortened(text, REASON_MAX_CHARS))
 }

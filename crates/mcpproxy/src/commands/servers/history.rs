@@ -3,7 +3,7 @@
 use clap::Args;
 use http::Method;
 use mcpproxy_core::ServerName;
-use mcpproxy_core::trust::DefinitionKind;
+use mcpproxy_core::trust::{DefinitionKey, DefinitionKind};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
@@ -39,8 +39,9 @@ pub(crate) async fn run(home: &Home, format: Format, args: &HistoryArgs) -> anyh
     let path = format!("/api/v1/servers/{}/history?{query}", args.name);
     let history = Rest::connect(home)?.ask(Method::GET, &path).await?;
     let versions = history.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if versions.is_empty() && format == Format::Table {
-        let message = format!("Nobody has decided about a {} `{}` of {}.", kind.as_str(), line(name), args.name);
+    if versions.is_empty() {
+        let key = DefinitionKey { kind, name: name.into() };
+        let message = format!("Nobody has decided about {} of {}.", line(&key.to_string()), args.name);
         return Err(Failure::new(Exit::Failed, message)
             .hint(format!("list its tools with `mcpproxy tools list --server {0}`, or see what waits with `mcpproxy servers review {0}`", args.name))
             .into());

@@ -82,6 +82,8 @@ fn servers_with_trouble_come_first() {
     let servers = [server("a", StateName::Disabled), server("b", StateName::Ready), server("c", StateName::Waiting)];
     let names: Vec<String> = Health::new(&servers).rows.iter().map(|row| row.name.to_string()).collect();
     assert_eq!(names, ["c", "b", "a"]);
+    let health = Health::new(&servers);
+    assert_eq!(["a", "b", "c", "d"].map(|name| health.has_ready(name)), [false, true, false, false]);
 }
 
 fn group(name: &str, count: u64, errors: u64, p95_us: u64) -> SummaryGroup {

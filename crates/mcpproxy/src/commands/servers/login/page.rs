@@ -150,8 +150,8 @@ async fn signed_out(rest: &Rest, name: &ServerName) -> anyhow::Result<()> {
 }
 
 fn nothing_happened(what: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("No {what} happened on the page within 10 minutes."))
-        .hint("run the command again, and open the link that it prints")
+    Failure::new(Exit::Failed, format!("This gateway saw no {what} within 10 minutes."))
+        .hint("see the state with `mcpproxy servers list`, or run the command again and open the link that it prints")
 }
 
 /// Returns whether the gateway has a token. A server that connects may be about to load it.

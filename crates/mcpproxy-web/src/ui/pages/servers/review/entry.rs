@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::words::compare;
 use crate::ui::pages::amount::{counted, items};
 use crate::ui::pages::labels::Time;
-use crate::ui::pages::servers::{short, shortened};
+use crate::ui::pages::servers::short;
 use crate::visible::{Side, Visible};
 
 /// Values of a definition on the page.
@@ -32,7 +32,7 @@ pub(crate) struct EntryView {
     pub(crate) state: &'static str,
     pub(crate) is_suspicious: bool,
     pub(crate) kinds: Vec<Visible>,
-    pub(crate) meanings: Vec<String>,
+    pub(crate) meanings: Vec<Visible>,
     pub(crate) resembles: Option<Visible>,
     pub(crate) since: Time,
     pub(crate) times: u64,
@@ -120,7 +120,7 @@ impl EntryView {
             state: state(entry),
             is_suspicious: is_severe(entry),
             kinds: entry.kinds.iter().take(NOTES_MAX).map(|kind| short(kind)).collect(),
-            meanings: entry.changes.iter().take(NOTES_MAX).map(|meaning| shortened(meaning)).collect(),
+            meanings: entry.changes.iter().take(NOTES_MAX).map(|meaning| short(meaning)).collect(),
             resembles: entry.resembles.as_deref().map(short),
             since: Time::new(entry.first_seen_ms, now_ms),
             times: entry.times,
