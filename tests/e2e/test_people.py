@@ -517,7 +517,7 @@ def test_a_recovery_code_replaces_a_lost_app(tmp_path: Path, browser: Browser) -
         codes = re.findall(r"^[0-9a-z]{4}(?:-[0-9a-z]{4}){3}$", ada.text, re.MULTILINE)
         assert len(codes) == 10
         pictures(ada, "recovery-codes")
-        ada.do("follow", link="i have kept them")
+        ada.do("follow", link="i have saved them")
         ada.sees("no calls yet")
         ada.open("/ui/account")
         assert "10 left" in ada.text and codes[0] not in ada.text
