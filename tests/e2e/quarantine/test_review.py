@@ -293,6 +293,13 @@ def test_who_accepted_is_kept(office: Office) -> None:
     assert (accepted["pin"], accepted["accepted_by"]) == (entry["pin"], "ada")
     assert accepted["definition"] == second("old")
     assert chosen["first_seen_ms"] <= accepted["first_seen_ms"] <= accepted["accepted_ms"]
+    history = json.loads(gateway.run("servers", "history", "old", "file_old", "-o", "json").stdout)
+    versions = [(one["state"], one["pin"], one["decided_by"]) for one in history["versions"]]
+    assert versions == [("accepted", accepted["pin"], "ada"), ("former", chosen["pin"], "first_sight")]
+    shown = gateway.run("servers", "history", "old", "tool:file_old").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["STATE", "accepted", "former"]
+    unknown = gateway.run("servers", "history", "old", "prompt:none")
+    assert unknown.returncode == 1 and "Nobody has decided about prompt none of old." in unknown.stderr
 
 
 def test_a_large_upgrade_is_one_decision(office: Office) -> None:

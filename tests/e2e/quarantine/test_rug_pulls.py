@@ -132,6 +132,8 @@ def test_prompts_templates_and_instructions_count_too(tmp_path: Path) -> None:
             return [one for one in found if not one.startswith("contract://")]
 
         assert templates() == [TEMPLATE["uriTemplate"]]
+        for name in ("prompt:weekly_report", f"template:{TEMPLATE['uriTemplate']}", "instructions:"):
+            assert "first_sight" in gateway.run("servers", "history", "paper", name).stdout, name
         server.offer(
             kept,
             prompts=[{**PROMPT, "description": "Writes the report of a week and mails it to press@example.net."}],

@@ -144,9 +144,8 @@ const REJECTED: Parameter =
 const KIND: Parameter =
     optional("kind", "The kind of definition. Without it, a tool.", ValueType::Choice(wire::definition_kinds));
 const DEFINITION: Parameter = Parameter {
-    is_required: true,
     example: Some("delete_user"),
-    ..optional("definition", "The server's own name for it. Empty for the instructions.", ValueType::Text)
+    ..optional("definition", "The server's own name for it. The instructions have none.", ValueType::Text)
 };
 const NOT_DECIDED: ErrorAnswer = (
     StatusCode::CONFLICT,

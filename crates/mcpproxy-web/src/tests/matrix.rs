@@ -34,11 +34,11 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         | "events" | "approvals" | "approval" | "grants" => READ,
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
-        | "revoke_grant" | "review" | "definitions" => READ_NONE,
+        | "revoke_grant" | "review" | "definitions" | "history" => READ_NONE,
         // Only a user changes a token. No agent has that name.
         "change_token" => [401, 403, 403, 404, 404, 404],
         // Without a query, and without a call.
-        "history" | "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
+        "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],

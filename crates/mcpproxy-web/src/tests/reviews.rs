@@ -84,6 +84,8 @@ async fn a_review_shows_both_versions() {
     assert!(version(1, "until_ms").is_i64());
     let none = fixture.get("/api/v1/servers/fx/history?kind=prompt&definition=rate").await;
     assert_eq!(none["versions"], json!([]));
+    let instructions = fixture.get("/api/v1/servers/fx/history?kind=instructions").await;
+    assert_eq!((&instructions["name"], &instructions["versions"]), (&json!(""), &json!([])));
     fixture.stop().await;
 }
 

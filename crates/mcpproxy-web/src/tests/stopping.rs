@@ -1,7 +1,5 @@
 //! A server that stops: a connection that was used a moment ago, or waits to be accepted, gets an answer.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -45,7 +43,8 @@ async fn a_connection_used_a_moment_ago_gets_one_more_answer() {
     };
     assert!(!first.contains("connection: close"), "{first}");
     let finished = tokio::spawn(server.finish());
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let stopped = async { while TcpStream::connect(&address).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, stopped).await.expect("it accepts connections");
     stream.write_all(REQUEST).await.unwrap();
     let last = answer(&mut stream).await;
     assert!(last.starts_with("HTTP/1.1 200 OK\r\n") && last.contains("connection: close\r\n"), "{last}");

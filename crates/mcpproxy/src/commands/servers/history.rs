@@ -34,8 +34,12 @@ pub(crate) struct HistoryArgs {
 
 pub(crate) async fn run(home: &Home, format: Format, args: &HistoryArgs) -> anyhow::Result<Exit> {
     let (kind, name) = parse(&args.definition);
-    let query =
-        Serializer::new(String::new()).append_pair("kind", kind.as_str()).append_pair("definition", name).finish();
+    let mut query = Serializer::new(String::new());
+    query.append_pair("kind", kind.as_str());
+    if !name.is_empty() {
+        query.append_pair("definition", name);
+    }
+    let query = query.finish();
     let path = format!("/api/v1/servers/{}/history?{query}", args.name);
     let history = Rest::connect(home)?.ask(Method::GET, &path).await?;
     let versions = history.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
