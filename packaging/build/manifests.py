@@ -127,12 +127,12 @@ def check_compose(path: Path = COMPOSE) -> None:
 
 def interpret_compose(path: Path = COMPOSE) -> None:
     """Lets Compose itself read the file, which needs no daemon."""
-    for compose in (["docker", "compose"], ["docker-compose"], ["podman", "compose"]):
-        if shutil.which(compose[0]) and subprocess.run([*compose, "version"], capture_output=True).returncode == 0:
-            run([*compose, "-f", path, "config", "--quiet"], env={"POSTGRES_PASSWORD": "for this check"})
-            note(f"`{' '.join(compose)} config` accepts it")
-            return
-    note("NOT TRIED: Docker Compose is not installed, so it did not read the file")
+    compose = ["docker", "compose"]
+    if not shutil.which("docker") or subprocess.run([*compose, "version"], capture_output=True).returncode != 0:
+        note("NOT TRIED: Docker Compose is not installed, so it did not read the file")
+        return
+    run([*compose, "-f", path, "config", "--quiet"], env={"POSTGRES_PASSWORD": "for this check"})
+    note("`docker compose config` accepts it")
 
 
 def paths_of_compose(path: Path) -> list[Path]:
