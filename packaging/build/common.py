@@ -101,7 +101,13 @@ def needs(binary: Path) -> tuple[list[str], tuple[int, int]]:
     return libraries, max((int(one[1]), int(one[2])) for one in found if one)
 
 
-def run(command: list[object], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+def run(
+    command: list[object],
+    *,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    seconds: float = STEP_SECONDS,
+) -> str:
     """Runs a command and returns what it printed. Its output is shown only if it fails."""
     words = [str(word) for word in command]
     try:
@@ -113,12 +119,12 @@ def run(command: list[object], *, cwd: Path | None = None, env: dict[str, str] |
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=STEP_SECONDS,
+            timeout=seconds,
         )
     except FileNotFoundError:
         raise Failed(f"`{words[0]}` is not installed") from None
     except subprocess.TimeoutExpired:
-        raise Failed(f"`{' '.join(words)}` did not end within {STEP_SECONDS} s") from None
+        raise Failed(f"`{' '.join(words)}` did not end within {seconds} s") from None
     if done.returncode != 0:
         raise Failed(f"`{' '.join(words)}` ended with {done.returncode}:\n{done.stdout[-4000:]}")
     return done.stdout
@@ -134,8 +140,14 @@ def step(what: str) -> Iterator[None]:
         print(f"package:   {time.monotonic() - began:.0f} s", flush=True)
 
 
+# What this machine could not try, for the end of the output.
+left_out: list[str] = []
+
+
 def note(what: str) -> None:
     print(f"package:   {what}", flush=True)
+    if what.startswith("NOT "):
+        left_out.append(what)
 
 
 def fresh(folder: Path) -> Path:

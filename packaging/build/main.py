@@ -11,13 +11,16 @@ import shutil
 import sys
 from pathlib import Path
 
+import cargo
 import deb
+import image
 import manifests
 import npm
+import pages
 import sbom
 import tarball
 import wheel
-from common import ROOT, Failed, ensure_commands, fresh, release_of, run, sha256, step
+from common import ROOT, Failed, ensure_commands, fresh, left_out, release_of, run, sha256, step
 
 
 def main() -> int:
@@ -25,6 +28,16 @@ def main() -> int:
     options.add_argument("--binary", type=Path, help="package this binary instead of building one")
     options.add_argument("--out", type=Path, default=ROOT / "target" / "package", help="the folder for the packages")
     options.add_argument("--quick", action="store_true", help="compress lightly and leave lintian out, for tests")
+    options.add_argument(
+        "--cargo-install",
+        action="store_true",
+        help="also try cargo install with the dist profile, which takes over a build in the target folder",
+    )
+    options.add_argument(
+        "--image-from-source",
+        action="store_true",
+        help="also compile and try the image of packaging/container/Dockerfile, which takes long",
+    )
     options.add_argument(
         "--npm-platform",
         action="append",
@@ -51,7 +64,14 @@ def package(given: argparse.Namespace) -> None:
         raise Failed("no binary was given or built")
     release = release_of(binary, out, given.quick)
     files = [tarball.build(release), *npm.build(release, given.npm_platform), wheel.build(release), deb.build(release)]
-    files += [manifests.build(release), sbom.build(release)]
+    manifests.check()
+    if context := image.build(release, given.image_from_source):
+        files.append(manifests.build(release, context))
+    files.append(sbom.build(release))
+    cargo.try_install(release, given.cargo_install)
+    # A binary that is too new for the image has no deploy archive, and the pages name one.
+    if context:
+        pages.check(files)
     shutil.rmtree(work)
     sums = out / "SHA256SUMS"
     sums.write_text("".join(f"{sha256(file)}  {file.name}\n" for file in sorted(files)))
@@ -61,6 +81,8 @@ def package(given: argparse.Namespace) -> None:
     for file in [*sorted(files), sums]:
         print(f"{file.name:<56}{size(file):>10}  {sha256(file)}")
     print(f"\npackage: {len(files)} files in {out}")
+    for what in left_out:
+        print(f"package: {what}")
 
 
 def stripped(binary: Path, work: Path) -> Path:

@@ -1,12 +1,11 @@
-"""Checks the files for Kubernetes, Compose and the container image, and packs them.
+"""The deploy archive: files for Compose and Kubernetes, the build context of the image, a dashboard and alert rules.
 
-Nothing here starts a cluster. The files are checked against the official schemas, which the tools carry. The image is
-built if docker, podman or buildah can build one, and linted in any case.
+Nothing here starts a cluster. The files are checked against the official schemas, which the tools carry, once in the
+checkout and once in the unpacked archive. The archive is used alone, so every path in it has to lead to a file of it.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,29 +19,58 @@ from tarball import pack
 
 KUBERNETES = PACKAGING / "kubernetes"
 COMPOSE = PACKAGING / "compose" / "compose.yaml"
-DOCKERFILE = PACKAGING / "container" / "Dockerfile"
+# Folders of the archive, besides the build context of the image.
+FOLDERS = ("kubernetes", "compose", "observability")
 # The oldest version with everything that the manifests use (`preStop.sleep`), and the newest with a schema.
 KUBERNETES_VERSIONS = ("1.30", "1.37")
-# The version of glibc in distroless/cc-debian12.
-IMAGE_GLIBC = (2, 36)
 
 
-def build(release: Release) -> Path:
+def check() -> None:
+    """Checks the files of the checkout."""
     with step("Kubernetes: manifests against the schemas"):
         check_kubernetes()
     with step("Compose: compose.yaml against the schema"):
         check_compose()
-    with step("container: Dockerfile"):
-        check_image(release)
-    return archive(release)
+        interpret_compose()
+
+
+def build(release: Release, context: Path) -> Path:
+    """Packs the archive, unpacks it elsewhere, and checks what a user would find there."""
+    name = f"mcpproxy-{release.version}-{release.triple}-deploy"
+    path = release.out / f"{name}.tar.gz"
+    with step(f"deploy archive: {path.name}"):
+        folder = fresh(release.out / "work" / name)
+        for what in FOLDERS:
+            shutil.copytree(PACKAGING / what, folder / what, ignore=shutil.ignore_patterns(".env"))
+        shutil.copytree(context, folder / "container")
+        shutil.copy2(PACKAGING / "deploy" / "README.md", folder)
+        shutil.copy2(ROOT / "LICENSE", folder)
+        pack(folder, path, name, 1 if release.is_quick else 9)
+    with step("deploy archive: unpack, and check every file and path in it"):
+        unpacked = fresh(release.out / "work" / "unpacked-deploy")
+        run(["tar", "-xzf", path, "-C", unpacked])
+        check_archive(unpacked / name)
+    return path
+
+
+def check_archive(folder: Path) -> None:
+    """Checks an unpacked archive alone: no path may lead out of it or to nothing."""
+    compose = folder / "compose" / "compose.yaml"
+    if missing := [path for path in paths_of_compose(compose) if not path.exists()]:
+        raise Failed(f"compose.yaml names {', '.join(map(str, missing))}, which the archive does not have")
+    check_kustomization(folder / "kubernetes")
+    if outside := [path for path in folder.rglob("*") if not path.resolve().is_relative_to(folder.resolve())]:
+        raise Failed(f"{', '.join(map(str, outside))} leads out of the archive")
+    check_kubernetes(folder / "kubernetes")
+    check_compose(compose)
 
 
 # -- Kubernetes -------------------------------------------------------------------------------------------------
 
 
-def documents() -> list[dict[str, Any]]:
+def documents(folder: Path = KUBERNETES) -> list[dict[str, Any]]:
     """Returns every object in the manifests, also the example of the secret."""
-    files = [path for path in sorted(KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
+    files = [path for path in sorted(folder.glob("*.yaml")) if path.name != "kustomization.yaml"]
     return [one for path in files for one in yaml.safe_load_all(path.read_text()) if one]
 
 
@@ -58,29 +86,29 @@ def validate(document: dict[str, Any]) -> None:
             raise Failed(f"{name}: Kubernetes {version} does not have this kind of object: {error}") from None
 
 
-def check_kubernetes() -> None:
-    found = documents()
+def check_kubernetes(folder: Path = KUBERNETES) -> None:
+    found = documents(folder)
     for document in found:
         validate(document)
     note(f"{len(found)} objects match the schemas of Kubernetes {' and '.join(KUBERNETES_VERSIONS)}")
-    check_kustomization()
+    check_kustomization(folder)
     if not shutil.which("kubectl"):
         note("NOT TRIED: kubectl is not installed, so the overlay was not rendered with it")
         return
-    rendered = [one for one in yaml.safe_load_all(run(["kubectl", "kustomize", KUBERNETES])) if one]
+    rendered = [one for one in yaml.safe_load_all(run(["kubectl", "kustomize", folder])) if one]
     for document in rendered:
         validate(document)
     note(f"kubectl kustomize renders {len(rendered)} objects, which match too")
 
 
-def check_kustomization() -> None:
+def check_kustomization(folder: Path = KUBERNETES) -> None:
     """Checks that every named file exists, that no manifest is forgotten, and that the image has this version."""
-    about = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    about = yaml.safe_load((folder / "kustomization.yaml").read_text())
     files = [file for one in about["configMapGenerator"] for file in one["files"]]
-    if missing := [name for name in [*about["resources"], *files] if not (KUBERNETES / name).is_file()]:
+    if missing := [name for name in [*about["resources"], *files] if not (folder / name).is_file()]:
         raise Failed(f"kustomization.yaml names files that do not exist: {', '.join(missing)}")
     apart = {"kustomization.yaml", "secret.example.yaml"}
-    if forgotten := {path.name for path in KUBERNETES.glob("*.yaml")} - set(about["resources"]) - apart:
+    if forgotten := {path.name for path in folder.glob("*.yaml")} - set(about["resources"]) - apart:
         raise Failed(f"kustomization.yaml does not name {', '.join(sorted(forgotten))}")
     if (tag := about["images"][0]["newTag"]) != workspace_version():
         raise Failed(f"kustomization.yaml has the image of {tag}, and Cargo.toml has {workspace_version()}")
@@ -97,52 +125,21 @@ def check_compose(path: Path = COMPOSE) -> None:
     note("compose.yaml matches the schema")
 
 
-# -- the image --------------------------------------------------------------------------------------------------
-
-
-def check_image(release: Release) -> None:
-    run([TOOLS / "hadolint", "--failure-threshold", "style", DOCKERFILE])
-    note("hadolint finds nothing")
-    check_toolchain()
-    if release.glibc > IMAGE_GLIBC:
-        note(f"this binary needs glibc {release.glibc[0]}.{release.glibc[1]}; the image is built on Debian 12 instead")
-    builder = image_builder()
-    if builder is None:
-        note("NOT BUILT: no docker, podman or buildah works on this machine, so the image was linted only")
+def interpret_compose(path: Path = COMPOSE) -> None:
+    """Lets Compose itself read the file, which needs no daemon."""
+    compose = ["docker", "compose"]
+    if not shutil.which("docker") or subprocess.run([*compose, "version"], capture_output=True).returncode != 0:
+        note("NOT TRIED: Docker Compose is not installed, so it did not read the file")
         return
-    tag = f"mcpproxy:{release.version}"
-    run([*builder, "-f", DOCKERFILE, "-t", tag, ROOT])
-    note(f"built {tag}")
-    if builder[0] != "buildah":
-        said = run([builder[0], "run", "--rm", tag, "--version"]).strip()
-        if said != f"mcpproxy {release.version}":
-            raise Failed(f"the image prints `{said}`")
+    run([*compose, "-f", path, "config", "--quiet"], env={"POSTGRES_PASSWORD": "for this check"})
+    note("`docker compose config` accepts it")
 
 
-def check_toolchain() -> None:
-    """Checks that the image is built with a Rust that Cargo.toml accepts."""
-    wanted = re.search(r'rust-version = "([0-9.]+)"', (ROOT / "Cargo.toml").read_text())
-    used = re.search(r"^FROM rust:([0-9.]+)-", DOCKERFILE.read_text(), re.M)
-    if not wanted or not used or wanted[1] != used[1]:
-        raise Failed("the Rust version in packaging/container/Dockerfile is not `rust-version` of Cargo.toml")
-
-
-def image_builder() -> list[str] | None:
-    """Returns the first builder that works. A docker command without a daemon does not."""
-    for name, words in [("docker", ["build"]), ("podman", ["build"]), ("buildah", ["build"])]:
-        if shutil.which(name):
-            done = subprocess.run([name, "info"], capture_output=True, check=False)
-            if done.returncode == 0:
-                return [name, *words]
-    return None
-
-
-def archive(release: Release) -> Path:
-    """Packs the files for Kubernetes and Compose together, because Compose uses a script of Kubernetes."""
-    name = f"mcpproxy-{release.version}-deploy"
-    folder = fresh(release.out / "work" / name)
-    for what in ("kubernetes", "compose", "container"):
-        shutil.copytree(PACKAGING / what, folder / what)
-    path = release.out / f"{name}.tar.gz"
-    pack(folder, path, name, 9)
-    return path
+def paths_of_compose(path: Path) -> list[Path]:
+    """Returns the files and folders of this machine that the services use: mounts, and what images are built from."""
+    found = []
+    for service in yaml.safe_load(path.read_text())["services"].values():
+        found += [mount.split(":")[0] for mount in service.get("volumes", []) if mount.startswith(".")]
+        if built := service.get("build"):
+            found += [built["context"], f"{built['context']}/{built['dockerfile']}", f"{built['context']}/mcpproxy"]
+    return [path.parent / one for one in found]

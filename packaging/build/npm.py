@@ -35,6 +35,10 @@ def build(release: Release, more_platforms: list[str]) -> list[Path]:
         if said != f"mcpproxy {release.version}":
             raise Failed(f"`npx mcpproxy --version` prints `{said}`")
         smoke([project / "node_modules" / ".bin" / "mcpproxy"])
+    with step("npm: install both with --global, start a gateway, call a tool"):
+        prefix = fresh(work / "global")
+        run(["npm", "install", "--global", "--prefix", prefix, "--offline", *quiet, *archives], cwd=work)
+        smoke([prefix / "bin" / "mcpproxy"])
     return archives
 
 

@@ -1,13 +1,15 @@
-"""The software bill of materials: every crate in the binary, as CycloneDX 1.6 JSON.
+"""The software bill of materials: every crate, model and table in the binary, as CycloneDX 1.6 JSON.
 
-It is made from `cargo metadata`, for the target of the binary and without development dependencies. Checksums come from
-Cargo.lock. The official schema of CycloneDX checks the result.
+Crates come from `cargo metadata`, for the target of the binary and without development dependencies. Their checksums come
+from Cargo.lock. The model and the table of search are files that the binary contains, so each is looked for in the binary.
+The official schema of CycloneDX checks the result.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,40 @@ from common import DESCRIPTION, LICENSE, ROOT, Failed, Release, note, run, sha25
 
 # The dependencies that end up in the binary, or that run when it is built.
 KINDS = (None, "build")
+TEACHER = {
+    "type": "machine-learning-model",
+    "name": "all-MiniLM-L6-v2",
+    "licenses": [{"license": {"id": "Apache-2.0"}}],
+}
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Files that are compiled into the binary. The README.md of their folder says where they come from."""
+
+    kind: str
+    name: str
+    description: str
+    folder: Path
+    files: tuple[str, ...]
+
+
+EMBEDDED = (
+    Embedded(
+        "machine-learning-model",
+        "mcpproxy-tool-encoder",
+        "A sentence encoder of three layers for tool search, int8, distilled from a fine-tuned all-MiniLM-L6-v2",
+        ROOT / "crates/mcpproxy-encoder/data",
+        ("embeddings.safetensors", "layers.safetensors"),
+    ),
+    Embedded(
+        "data",
+        "mcpproxy-tool-vectors",
+        "A table of WordPiece tokens and their vectors for tool search, int8, distilled from all-MiniLM-L6-v2",
+        ROOT / "crates/mcpproxy-core/data/search",
+        ("scales.f32", "vectors.i8", "vocab.txt"),
+    ),
+)
 
 
 def build(release: Release) -> Path:
@@ -29,7 +65,7 @@ def build(release: Release) -> Path:
         problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
         if problem:
             raise Failed(f"{path.name} does not match the schema of CycloneDX 1.6: {problem}")
-        note(f"{len(document['components'])} components, valid CycloneDX 1.6")
+        note(f"{len(document['components']) - len(EMBEDDED)} crates, a model and a table; valid CycloneDX 1.6")
     return path
 
 
@@ -46,15 +82,45 @@ def describe(release: Release) -> dict[str, Any]:
     main = {**component(packages[root], hashes), "type": "application", "description": DESCRIPTION}
     main["licenses"] = [{"license": {"id": LICENSE}}]
     main["hashes"] = [{"alg": "SHA-256", "content": sha256(release.binary)}]
+    models = [embedded(one, release) for one in EMBEDDED]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": main, "tools": {"components": [{"type": "application", "name": "scripts/package"}]}},
-        "components": [component(packages[id], hashes) for id in sorted(reached - {root})],
+        "components": [*(component(packages[id], hashes) for id in sorted(reached - {root})), *models],
         "dependencies": [
-            {"ref": purl(packages[id]), "dependsOn": sorted({purl(packages[to]) for to in edges[id]})}
+            {
+                "ref": purl(packages[id]),
+                "dependsOn": sorted({purl(packages[to]) for to in edges[id]})
+                + [one["bom-ref"] for one in models if id == root],
+            }
             for id in sorted(reached)
+        ],
+    }
+
+
+def embedded(one: Embedded, release: Release) -> dict[str, Any]:
+    """Describes a model or a table with one checksum for each of its files."""
+    content = release.binary.read_bytes()
+    if missing := [name for name in one.files if (one.folder / name).read_bytes() not in content]:
+        raise Failed(f"the binary does not contain {', '.join(missing)} of {one.folder}. Build it again.")
+    return {
+        "type": one.kind,
+        "bom-ref": f"{one.name}@{release.version}",
+        "name": one.name,
+        "version": release.version,
+        "description": one.description,
+        "licenses": [{"license": {"id": LICENSE}}],
+        "pedigree": {"ancestors": [TEACHER]},
+        "components": [
+            {
+                "type": "file",
+                "bom-ref": f"{one.name}@{release.version}#{name}",
+                "name": str((one.folder / name).relative_to(ROOT)),
+                "hashes": [{"alg": "SHA-256", "content": sha256(one.folder / name)}],
+            }
+            for name in one.files
         ],
     }
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from common import Failed, run, workspace_version
@@ -25,25 +26,34 @@ def smoke(command: list[object], *, env: dict[str, str] | None = None) -> None:
     if said != f"mcpproxy {workspace_version()}":
         raise Failed(f"`{' '.join(words)} --version` prints `{said}`")
     with tempfile.TemporaryDirectory(prefix="mcpproxy-package-") as folder:
-        _serve_and_call(words, Path(folder) / "home", env or {})
-
-
-def _serve_and_call(words: list[str], home: Path, env: dict[str, str]) -> None:
-    log = home.with_suffix(".log")
-    surroundings = {**os.environ, **env, "MCPPROXY_HOME": str(home)}
-    with log.open("wb") as out:
-        gateway = subprocess.Popen(
-            [*words, "serve", "--listen", "127.0.0.1:0"],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=surroundings,
+        home = Path(folder) / "home"
+        serve_and_call(
+            words,
+            serve=["serve", "--listen", "127.0.0.1:0"],
+            home=home,
+            log=Path(folder) / "gateway.log",
+            env={**(env or {}), "MCPPROXY_HOME": str(home)},
         )
+
+
+def serve_and_call(
+    command: list[object],
+    *,
+    serve: list[str],
+    home: Path,
+    log: Path,
+    env: dict[str, str] | None = None,
+    once_ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Starts a gateway whose data folder is `home`, calls a tool of the demo server, and stops it with SIGTERM."""
+    words = [str(word) for word in command]
+    surroundings = {**os.environ, **(env or {})}
+    with log.open("wb") as out:
+        gateway = subprocess.Popen([*words, *serve], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=surroundings)
     try:
         wait_ready(home, gateway, log)
-        answer = run([*words, "call", "tool-read", "demo:list_projects", "--args", "{}"], env=surroundings)
-        if "p_website" not in answer:
-            raise Failed(f"a call of the demo server answered:\n{answer}")
+        once_ready()
+        call(words, surroundings)
         gateway.send_signal(signal.SIGTERM)
         code = gateway.wait(STOP_SECONDS)
         if code != 0:
@@ -52,6 +62,13 @@ def _serve_and_call(words: list[str], home: Path, env: dict[str, str]) -> None:
         if gateway.poll() is None:
             gateway.kill()
             gateway.wait()
+
+
+def call(command: list[object], env: dict[str, str]) -> None:
+    """Calls a tool of the demo server with the command line of a running gateway."""
+    answer = run([*command, "call", "tool-read", "demo:list_projects", "--args", "{}"], env=env)
+    if "p_website" not in answer:
+        raise Failed(f"a call of the demo server answered:\n{answer}")
 
 
 def wait_ready(home: Path, gateway: subprocess.Popen[bytes], log: Path) -> str:

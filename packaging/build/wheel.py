@@ -28,14 +28,17 @@ def build(release: Release) -> Path:
         note(f"needs glibc {major}.{minor} or newer, by the symbols of the binary")
         write(release, wheel, tag)
         check_tag(release, wheel)
-    with step("PyPI: install with pip and with uvx, start a gateway, call a tool"):
+    with step("PyPI: install with pip, uv and uvx, start a gateway, call a tool"):
         venv = fresh(release.out / "work" / "venv")
         uv = TOOLS / "uv"
         run([uv, "venv", "--quiet", "--clear", "--seed", venv])
-        run([venv / "bin" / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
+        run([venv / "bin" / "pip", "install", "--quiet", "--no-index", wheel])
         smoke([venv / "bin" / "mcpproxy"])
-        cache = fresh(release.out / "work" / "uv-cache")
-        said = run([uv, "tool", "run", "--no-index", "--from", wheel, "mcpproxy", "--version"], env={"UV_CACHE_DIR": str(cache)})
+        folder = fresh(release.out / "work" / "uv")
+        own = {f"UV_{name}_DIR": str(folder / name) for name in ("CACHE", "TOOL", "TOOL_BIN")}
+        run([uv, "tool", "install", "--offline", "--quiet", wheel], env=own)
+        smoke([folder / "TOOL_BIN" / "mcpproxy"])
+        said = run([uv, "tool", "run", "--offline", "--from", wheel, "mcpproxy", "--version"], env=own)
         if said.strip().splitlines()[-1] != f"mcpproxy {release.version}":
             raise Failed(f"`uvx mcpproxy --version` prints `{said.strip()}`")
     return wheel
