@@ -50,7 +50,7 @@ fn file(root: &Path) -> PathBuf {
 }
 
 fn read(bytes: &[u8]) -> HashMap<VectorKey, ToolVector> {
-    let records = bytes.chunks(KEY_BYTES + ToolVector::STORED_BYTES);
+    let records = bytes.chunks(RECORD_BYTES);
     let record = |record: &[u8]| {
         let (key, vector) = record.split_first_chunk::<KEY_BYTES>()?;
         let key = VectorKey(*key);
@@ -60,11 +60,16 @@ fn read(bytes: &[u8]) -> HashMap<VectorKey, ToolVector> {
 }
 
 const KEY_BYTES: usize = 32;
+const RECORD_BYTES: usize = KEY_BYTES + ToolVector::STORED_BYTES;
 
+/// Appends whole records. An earlier run that was interrupted may have left a part of one at the end, which would shift
+/// all later ones.
 fn append(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let folder = path.parent().context("the build folder has no parent")?;
     fs::create_dir_all(folder)?;
     let file = fs::File::options().create(true).append(true).open(path);
     let mut file = file.with_context(|| format!("could not open `{}`", path.display()))?;
+    let length = file.metadata()?.len();
+    file.set_len(length - length % RECORD_BYTES as u64)?;
     Ok(file.write_all(bytes)?)
 }

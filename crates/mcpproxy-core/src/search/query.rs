@@ -51,8 +51,9 @@ impl<'a> Query<'a> {
         let telling = telling(text, &words);
         let (sentences, clauses) = (requests(text, &telling, sentences(text)), requests(text, &telling, clauses(text)));
         let encoded = encoder.and_then(|encoder| {
-            let clauses: &[&str] = if clauses == sentences { &[] } else { &clauses };
-            let several: Vec<&str> = sentences.iter().chain(clauses).copied().collect();
+            // Clauses first: the first requests are the ones that find candidates.
+            let mut several = clauses.clone();
+            several.extend(sentences.iter().filter(|sentence| !clauses.contains(sentence)));
             encoder.encode(text, self::sentences(text), &several)
         });
         Self {
