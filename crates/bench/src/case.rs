@@ -141,7 +141,7 @@ pub(crate) fn typical() -> Vec<Case> {
         large(1_000_000, Content::Nested),
         Case { setup: Setup::Rules, ..COMMON }.over(&[1, 8]),
         Case { setup: Setup::Postgres, ..COMMON }.over(&[1, 8]),
-        Case { setup: Setup::Postgres, operation: Operation::Write, ..COMMON }.over(&[64]),
+        Case { setup: Setup::Postgres, operation: Operation::Write, ..COMMON }.over(&[1, 8, 64]),
         Case { operation: Operation::Search, ..COMMON }.over(&[1]),
     ]
 }

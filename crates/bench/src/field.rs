@@ -126,6 +126,17 @@ impl Field {
         }
     }
 
+    /// Returns the database server behind [`Field::middle`], if it has one.
+    pub(crate) fn database(&self, case: &Case, leg: Leg) -> Option<&Child> {
+        match (leg, which(case)) {
+            (Leg::Mcp | Leg::Server, Which::Setup(Setup::Postgres)) => {
+                self.postgres.as_ref().map(|server| &server.child)
+            }
+            (Leg::Mcp | Leg::Server, Which::Setup(Setup::Plain | Setup::Rules) | Which::ManyTools) => None,
+            (Leg::Direct | Leg::Nginx | Leg::Peer, _) => None,
+        }
+    }
+
     pub(crate) fn memory(&mut self) -> Result<Memory> {
         if let Some((_, gateway)) = self.gateways.iter().find(|(each, _)| *each == Which::Setup(Setup::Plain)) {
             self.memory.after_load_kib = Some(gateway.child.rss_kib()?);

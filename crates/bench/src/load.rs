@@ -33,32 +33,45 @@ pub(crate) struct Sample {
     pub(crate) calls_per_s: f64,
     /// CPU time of the proxy. `None` for direct calls.
     pub(crate) cpu_us_per_call: Option<f64>,
+    /// CPU time of its database server, if it has one.
+    pub(crate) database_us_per_call: Option<f64>,
 }
 
-pub(crate) async fn measure(load: &Load, call: &Call, middle: Option<&Child>) -> Result<Sample> {
+/// The processes whose CPU time is measured.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Measured<'a> {
+    pub(crate) middle: Option<&'a Child>,
+    pub(crate) database: Option<&'a Child>,
+}
+
+pub(crate) async fn measure(load: &Load, call: &Call, measured: Measured<'_>) -> Result<Sample> {
     let mut agents = Vec::new();
     for _ in 0..load.connections {
         agents.push(Agent::connect(call.clone()).await?);
     }
     let (agents, _) = run_all(agents, WARM_UP, Check::Whole).await?;
 
-    let cpu_before = middle.map(Child::cpu).transpose()?;
+    let cpu = |process: Option<&Child>| process.map(Child::cpu).transpose();
+    let before = (cpu(measured.middle)?, cpu(measured.database)?);
     let began = Instant::now();
     let (agents, mut latencies) = run_all(agents, load.length, Check::Quick).await?;
     let elapsed = began.elapsed();
-    let cpu_after = middle.map(Child::cpu).transpose()?;
+    let after = (cpu(measured.middle)?, cpu(measured.database)?);
 
     for agent in agents {
         agent.leave().await?;
     }
     latencies.sort_unstable();
     let calls = latencies.len() as f64;
-    let cpu = cpu_before.zip(cpu_after).map(|(before, after)| after.saturating_sub(before));
+    let per_call = |before: Option<Duration>, after: Option<Duration>| {
+        before.zip(after).map(|(before, after)| after.saturating_sub(before).as_secs_f64() * 1e6 / calls.max(1.0))
+    };
     Ok(Sample {
         p50_us: percentile_us(&latencies, 50),
         p99_us: percentile_us(&latencies, 99),
         calls_per_s: calls / elapsed.as_secs_f64(),
-        cpu_us_per_call: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / calls.max(1.0)),
+        cpu_us_per_call: per_call(before.0, after.0),
+        database_us_per_call: per_call(before.1, after.1),
     })
 }
 

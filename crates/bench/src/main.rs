@@ -34,7 +34,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::case::{Axes, Case, Server};
 use crate::field::Field;
 use crate::leg::Leg;
-use crate::load::Load;
+use crate::load::{Load, Measured};
 use crate::report::{Effort, Report, Round};
 
 /// Measure MCP calls: direct, through nginx, and through mcpproxy.
@@ -210,7 +210,8 @@ async fn measure_case(
             say(&format!("{label}: {connections} connections, round {round} of {}, {}", effort.rounds, leg.label()));
             let call = field.prepare(case, leg).await?;
             let load = Load { connections, length: Duration::from_secs_f64(effort.seconds) };
-            let sample = load::measure(&load, &call, field.middle(case, leg)).await;
+            let measured = Measured { middle: field.middle(case, leg), database: field.database(case, leg) };
+            let sample = load::measure(&load, &call, measured).await;
             let sample = sample.with_context(|| format!("{label}: {}", leg.label()))?;
             rounds.push(Round { case: label, connections, leg, sample });
         }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::case::{Agent, Content, Server, Setup};
 use crate::field::Echo;
 use crate::gateway::{self, Beside, Gateway, Servers};
-use crate::load::{self, Load, percentile_us};
+use crate::load::{self, Load, Measured, percentile_us};
 use crate::payload::Payload;
 use crate::request::{Call, Target, wrapped};
 use crate::{log, say, tools};
@@ -169,7 +169,8 @@ async fn while_open(gateway: &Gateway, viewer: &Viewer, options: &Options) -> Re
         let target = Target { address: gateway.address, path: "/mcp", token, speaks: Agent::Sessions };
         let call = Call::new(target, "call_tool_read", &arguments, payload)?;
         let load = Load { connections: CONNECTIONS, length: Duration::from_secs_f64(options.seconds) };
-        let sample = load::measure(&load, &call, Some(&gateway.child)).await?;
+        let measured = Measured { middle: Some(&gateway.child), database: None };
+        let sample = load::measure(&load, &call, measured).await?;
         writeln!(
             text,
             "calls while {count:3} pages are open: p50 {:6.0} us  p99 {:6.0} us  {:6.0} calls/s",

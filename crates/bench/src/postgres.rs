@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use crate::child::{Child, Stdout};
+use crate::child::{Child, Stdout, Workers};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ const UNPRIVILEGED: &str = "postgres";
 
 pub(crate) struct Postgres {
     pub(crate) url: String,
-    _child: Child,
+    pub(crate) child: Child,
     _folder: TempDir,
 }
 
@@ -41,7 +41,7 @@ impl Postgres {
         let mut command = run_as(owner);
         command.arg(program("postgres")?).arg("-D").arg(&data).arg("-k").arg(folder.path());
         command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
-        let mut child = Child::start("PostgreSQL", command, Stdout::Log)?;
+        let mut child = Child::start("PostgreSQL", command, Stdout::Log)?.with_workers(Workers::Children);
         let deadline = Instant::now() + START_TIMEOUT;
         while !accepts(folder.path(), port)? {
             child.check_alive()?;
@@ -51,7 +51,7 @@ impl Postgres {
             tokio::time::sleep(POLL).await;
         }
         let url = format!("postgres://{USER}@127.0.0.1:{port}/postgres?sslmode=disable");
-        Ok(Postgres { url, _child: child, _folder: folder })
+        Ok(Postgres { url, child, _folder: folder })
     }
 }
 

@@ -86,6 +86,9 @@ impl Report {
                 or_dash(*to_nginx, 2),
                 or_dash(*to_direct, 2),
             );
+            if let Some(us) = sample.database_us_per_call {
+                let _ = writeln!(text, "       and PostgreSQL {us:>44.1}");
+            }
         }
         let Memory { idle_kib, many_tools_kib, after_load_kib } = self.memory;
         let many = tools::MANY + tools::OWN;
@@ -114,6 +117,7 @@ impl Report {
                     "p99_us": row.sample.p99_us,
                     "calls_per_s": row.sample.calls_per_s,
                     "cpu_us_per_call": row.sample.cpu_us_per_call,
+                    "database_us_per_call": row.sample.database_us_per_call,
                     "p50_to_nginx": row.to_nginx,
                     "p50_to_direct": row.to_direct,
                 })
@@ -147,6 +151,7 @@ fn median_sample(rounds: &[Round], case: &str, connections: u16, leg: Leg) -> Op
         p99_us: of(|sample| Some(sample.p99_us))?,
         calls_per_s: of(|sample| Some(sample.calls_per_s))?,
         cpu_us_per_call: of(|sample| sample.cpu_us_per_call),
+        database_us_per_call: of(|sample| sample.database_us_per_call),
     })
 }
 
@@ -186,7 +191,7 @@ mod tests {
             case: case.to_owned(),
             connections,
             leg,
-            sample: Sample { p50_us, p99_us: 9.0, calls_per_s: 1.0, cpu_us_per_call: None },
+            sample: Sample { p50_us, p99_us: 9.0, calls_per_s: 1.0, cpu_us_per_call: None, database_us_per_call: None },
         };
         let rounds = [
             round("a", 1, Leg::Direct, 10.0),

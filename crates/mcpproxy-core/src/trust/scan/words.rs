@@ -75,11 +75,12 @@ struct Automaton {
 static AUTOMATON: LazyLock<Automaton> = LazyLock::new(|| {
     let mut words = Vec::new();
     let mut entries = Vec::new();
+    let both: HashSet<&str> = BOTH.split_ascii_whitespace().collect();
     for (language, list) in LISTS {
         for (concept, word) in read(list) {
             let stem = word.strip_suffix('*');
             let folded = Folded::of(stem.unwrap_or(word)).text;
-            let is_both = *language == Language::Other && BOTH.split_ascii_whitespace().any(|both| both == folded);
+            let is_both = *language == Language::Other && both.contains(folded.as_str());
             let language = if is_both { Language::Both } else { *language };
             words.push(folded);
             entries.push(Entry { concept, is_prefix: stem.is_some(), language });
