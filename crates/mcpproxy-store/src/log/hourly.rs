@@ -1,8 +1,9 @@
 //! Counts for charts: the calls of each hour by intent, and the reasons of the newest refusals.
 //!
-//! Calls come from the hourly counts, which are written with the records, so the cost follows the number of hours and not
-//! the number of calls. The hourly counts have no error codes, because agents can cause many. Reasons therefore come from
-//! the records themselves, up to [`REFUSALS_MAX`] of them.
+//! Calls come from the counts that are written with the records: one row for each hour and intent, and the newest ones,
+//! which are a few minutes old at most. So the cost follows the number of hours, and neither that of calls nor of tools.
+//! Counts have no error codes, because agents can cause many. Reasons therefore come from the records themselves, up to
+//! [`REFUSALS_MAX`] of them.
 
 use mcpproxy_core::{Untrusted, Variant};
 

@@ -1,7 +1,8 @@
-//! The keeper: work between two batches. It signs checkpoints and lets retention remove expired records.
+//! The keeper: work between two batches. It signs checkpoints, lets retention remove expired records, and moves counts
+//! into series.
 //!
-//! It runs in the task of the writer, because both kinds of work need the head of the chain and the only connection
-//! that writes it. A checkpoint is due after 1000 new lines, or a minute after the last one if there are new lines.
+//! It runs in the task of the writer, because this work needs the head of the chain and the only connection that writes
+//! it. A checkpoint is due after 1000 new lines, or a minute after the last one if there are new lines.
 //! When the gateway stops, the keeper signs the rest, so that a clean shutdown leaves nothing unsigned.
 //!
 //! A failure here fails no call. The next checkpoint covers everything that a failed one would have covered.
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use crate::error::with_causes;
 use crate::log::copies::Copies;
 use crate::log::retention::Retainer;
+use crate::log::rollup::{RollUpWaiter, Roller};
 use crate::log::sql::RecordWriter;
 use crate::{Checkpoint, SigningKey};
 
@@ -23,20 +25,27 @@ pub(crate) struct Keeper {
     key: SigningKey,
     copies: Copies,
     retainer: Retainer,
+    roller: Roller,
     signed_seq: i64,
     signed_at: Instant,
 }
 
 impl Keeper {
     pub(crate) fn new(key: SigningKey, copies: Copies, retainer: Retainer, signed_seq: i64) -> Self {
-        Self { key, copies, retainer, signed_seq, signed_at: Instant::now() }
+        Self { key, copies, retainer, roller: Roller::new(), signed_seq, signed_at: Instant::now() }
     }
 
     /// The time at which there is work even if nothing is written.
     pub(crate) fn due(&self, database: &RecordWriter) -> Instant {
         let is_signed = database.head().seq <= self.signed_seq;
         let signing = if is_signed { None } else { Some(self.signed_at + CHECKPOINT_PAUSE) };
-        signing.map_or(self.retainer.due(), |signing| signing.min(self.retainer.due()))
+        let due = self.retainer.due().min(self.roller.due());
+        signing.map_or(due, |signing| signing.min(due))
+    }
+
+    /// Moves counts into series as soon as possible, and answers the waiter then.
+    pub(crate) fn roll_up_now(&mut self, waiter: RollUpWaiter) {
+        self.roller.hurry(waiter);
     }
 
     pub(crate) async fn after_commit(&mut self, database: &mut RecordWriter, now_ms: i64) {
@@ -44,9 +53,11 @@ impl Keeper {
         if unsigned >= CHECKPOINT_LINES || (unsigned > 0 && self.signed_at.elapsed() >= CHECKPOINT_PAUSE) {
             self.sign(database, now_ms).await;
         }
-        // A gateway that is never idle must remove expired records, too.
+        // A gateway that is never idle must do this, too. One step at a time, because callers wait for it.
         if self.retainer.is_late() {
             self.retainer.step(database, &self.key, now_ms).await;
+        } else if self.roller.is_late() {
+            self.roller.step(database).await;
         }
     }
 
@@ -56,6 +67,8 @@ impl Keeper {
         }
         if self.retainer.due() <= Instant::now() {
             self.retainer.step(database, &self.key, now_ms).await;
+        } else if self.roller.due() <= Instant::now() {
+            self.roller.step(database).await;
         }
     }
 

@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcpproxy_core::settings::Retention;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -48,6 +48,7 @@ use super::meter::{LogMeter, LogReadings};
 use super::operation::{End, Stage, Waiter, Written};
 use super::queue::{Limits, OpenRecord, Queue};
 use super::retention::Retainer;
+use super::rollup::RollUpWaiter;
 use super::signature::{SigningKey, Verifier};
 use super::waiting::Waiting;
 use super::writer::Writer;
@@ -66,6 +67,7 @@ struct Shared {
     disk: Arc<DiskRoom>,
     meter: Arc<LogMeter>,
     committed: watch::Receiver<u64>,
+    roll_ups: mpsc::Sender<RollUpWaiter>,
     verifier: Verifier,
     newest_checkpoint: Option<PathBuf>,
     interrupted: usize,
@@ -117,6 +119,7 @@ impl Ledger {
         let disk = Arc::new(DiskRoom::default());
         let meter = Arc::new(LogMeter::default());
         let (sender, committed) = watch::channel(0);
+        let (roll_ups, roll_up_waiters) = mpsc::channel(1);
         let copies = Copies::start(CopyPaths { newest: newest_checkpoint.clone(), all: checkpoints_to });
         let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
         let writer = Writer {
@@ -126,14 +129,26 @@ impl Ledger {
             meter: Arc::clone(&meter),
             database,
             keeper,
+            roll_ups: roll_up_waiters,
             committed: sender,
             now_ms,
             watched: Instant::now(),
             measured: None,
         };
         let writer = Mutex::new(Some(spawn(writer)));
-        let shared =
-            Shared { queue, pulse, disk, meter, committed, verifier, newest_checkpoint, interrupted, chain, writer };
+        let shared = Shared {
+            queue,
+            pulse,
+            disk,
+            meter,
+            committed,
+            roll_ups,
+            verifier,
+            newest_checkpoint,
+            interrupted,
+            chain,
+            writer,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -214,6 +229,14 @@ impl Ledger {
     /// Changes after every commit.
     pub fn committed(&self) -> watch::Receiver<u64> {
         self.shared.committed.clone()
+    }
+
+    /// Moves the counts of all records so far into series, and waits until that is done. The writer does this by itself
+    /// every few minutes. Tests and benchmarks do not wait for it.
+    pub async fn roll_up(&self) -> Result<(), StoreError> {
+        let (waiter, moved) = oneshot::channel();
+        self.shared.roll_ups.send(waiter).await.map_err(|_| StoreError::Closed)?;
+        moved.await.map_err(|_| StoreError::LogUnavailable)
     }
 
     pub fn verifier(&self) -> &Verifier {
@@ -336,6 +359,7 @@ mod tests {
             disk: Arc::default(),
             meter: Arc::default(),
             committed: watch::channel(0).1,
+            roll_ups: mpsc::channel(1).0,
             verifier: SigningKey::from_seed(&[1; 32]).unwrap().verifier().clone(),
             newest_checkpoint: None,
             interrupted: 0,

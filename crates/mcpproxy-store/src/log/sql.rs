@@ -7,10 +7,13 @@ mod queries;
 mod read;
 mod recover;
 mod retention;
+mod rollup;
+mod series;
 mod take;
 mod write;
 
 pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow, Stretch};
 pub(super) use retention::More;
+pub(super) use rollup::RollUpCursor;
 pub(crate) use take::{Head, head};
 pub(super) use write::{RecordWriter, Settled};

@@ -1,10 +1,15 @@
-//! Summaries of hourly counts: how many records of each kind there were, and how long calls took.
+//! Summaries: how many records of each kind there were, and how long calls took.
+//!
+//! A summary reads no records except those of running calls. It reads each series at the end of the range and before
+//! its beginning, and the counts that have not moved into a series yet (`rollup.rs`). So its cost follows the number of
+//! series, which is about three for each tool, and neither the number of hours nor of records.
 
 use std::collections::{BTreeMap, HashMap};
 
 use mcpproxy_core::{Untrusted, Variant};
 
-use crate::log::tally::{Counted, HOUR_MS, NO_STEP, duration_of};
+use crate::log::step_counts::StepCounts;
+use crate::log::tally::{Counted, HOUR_MS, STEP_MAX, duration_of};
 use crate::{CallMark, Kind, Status, Store, StoreError};
 
 /// The last hour that fits into milliseconds.
@@ -74,8 +79,7 @@ impl Store {
     pub async fn summary(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Summary, StoreError> {
         let hour = |time_ms: i64| (time_ms.max(0) / HOUR_MS).min(HOUR_MAX);
         let asked = (since_ms.map_or(0, hour), until_ms.map_or(HOUR_MAX, hour));
-        let mut counted = self.database().tallies(asked.0, asked.1).await?;
-        counted.extend(self.database().open_calls(asked.0 * HOUR_MS, (asked.1 + 1) * HOUR_MS - 1).await?);
+        let counted = self.database().counts(asked.0, asked.1).await?;
         let found = self.database().tallied_hours().await?;
         // Without a limit, the summary covers the hours that have counts.
         let first = since_ms.map(hour).or(found.map(|(first, _)| first)).unwrap_or(0);
@@ -92,7 +96,7 @@ impl Summary {
         for counted in all {
             *types.entry(counted.kind.as_str()).or_default() += counted.count;
             if counted.kind == Kind::Call && counted.mark == CallMark::Real {
-                calls.add(counted.step, counted.count);
+                calls.add(&counted.steps);
             }
         }
         let mut by_type: Vec<_> = types.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
@@ -155,7 +159,7 @@ fn grouped<'c>(all: impl Iterator<Item = (Option<String>, CallMark, &'c Counted)
             Status::Refused => group.refused += counted.count,
             Status::Started | Status::Success | Status::Cancelled | Status::Interrupted => {}
         }
-        group.steps.add(counted.step, counted.count);
+        group.steps.add(&counted.steps);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by(|(a, left), (b, right)| right.count.cmp(&left.count).then_with(|| a.cmp(b)));
@@ -172,27 +176,34 @@ fn grouped<'c>(all: impl Iterator<Item = (Option<String>, CallMark, &'c Counted)
     groups.into_iter().map(count).collect()
 }
 
-/// The number of durations in each step.
+/// The number of durations in each step. Its length is at most that of all steps.
 #[derive(Default)]
 struct Steps {
-    counts: BTreeMap<i64, u64>,
+    counts: Vec<u64>,
 }
 
 impl Steps {
-    fn add(&mut self, step: i64, count: u64) {
-        if step != NO_STEP {
-            *self.counts.entry(step).or_default() += count;
+    /// Adds counts. Records without a duration are left out.
+    fn add(&mut self, added: &StepCounts) {
+        for (step, count) in added.iter() {
+            let Ok(index) = usize::try_from(step.min(STEP_MAX)) else { continue };
+            if self.counts.len() <= index {
+                self.counts.resize(index + 1, 0);
+            }
+            if let Some(sum) = self.counts.get_mut(index) {
+                *sum = sum.saturating_add(count);
+            }
         }
     }
 
     /// The shortest step that covers this share of all durations.
     fn percentile(&self, percent: u64) -> Option<u64> {
-        let total: u64 = self.counts.values().sum();
+        let total: u64 = self.counts.iter().sum();
         let rank = (u128::from(total) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
-        self.counts.iter().find_map(|(step, count)| {
+        (0..).zip(&self.counts).find_map(|(step, count)| {
             seen += u128::from(*count);
-            (seen >= rank).then(|| duration_of(*step))
+            (*count > 0 && seen >= rank).then(|| duration_of(step))
         })
     }
 }
@@ -200,13 +211,13 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::tally::step_of;
+    use crate::log::tally::{NO_STEP, step_of};
 
     #[test]
     fn percentiles() {
         let check = |durations: &[u64], p50: Option<u64>, p95: Option<u64>| {
             let mut steps = Steps::default();
-            durations.iter().for_each(|duration_us| steps.add(step_of(*duration_us), 1));
+            steps.add(&durations.iter().map(|duration_us| (step_of(*duration_us), 1)).collect());
             assert_eq!((steps.percentile(50), steps.percentile(95)), (p50, p95), "{durations:?}");
         };
         check(&[], None, None);
@@ -215,7 +226,7 @@ mod tests {
         check(&[1; 20], Some(1), Some(1));
         check(&(1..=15).collect::<Vec<_>>(), Some(8), Some(15));
         let mut steps = Steps::default();
-        steps.add(NO_STEP, 5);
+        steps.add(&StepCounts::from_iter([(NO_STEP, 5)]));
         assert_eq!(steps.percentile(50), None, "unmeasured durations do not count");
     }
 }

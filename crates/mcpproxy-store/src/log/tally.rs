@@ -1,7 +1,13 @@
-//! Hourly counts that are written with the records, so that a summary reads no records.
+//! Counts that are written with the records, so that a summary reads no records.
+//!
+//! ```text
+//! batch ─▶ tallies ─▶ tally_series, tally_points, tally_hours
+//!          by hour    every few minutes (rollup.rs)
+//! ```
 
 use mcpproxy_core::{RiskLevel, Variant};
 
+use super::step_counts::StepCounts;
 use crate::{CallMark, Kind, Status};
 
 /// Steps between a duration and its double. A percentile is at most 1/16 off.
@@ -9,6 +15,8 @@ const STEPS_PER_DOUBLING: u64 = 8;
 const STEP_BITS: u32 = STEPS_PER_DOUBLING.trailing_zeros();
 /// The step of records without a duration.
 pub(crate) const NO_STEP: i64 = -1;
+/// The step of the longest duration.
+pub(crate) const STEP_MAX: i64 = 495;
 pub(crate) const HOUR_MS: i64 = 3_600_000;
 
 /// Records with the same values are counted together.
@@ -27,7 +35,7 @@ pub(crate) struct Tally<'t> {
     pub(crate) step: i64,
 }
 
-/// A count as read from the table. An empty text means none.
+/// Counts as read from the tables. An empty text means none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) kind: Kind,
@@ -37,8 +45,9 @@ pub(crate) struct Counted {
     pub(crate) tool: String,
     pub(crate) risk: String,
     pub(crate) mark: CallMark,
-    pub(crate) step: i64,
     pub(crate) count: u64,
+    /// The same by step.
+    pub(crate) steps: StepCounts,
 }
 
 /// The logarithmic step of a duration. Up to 15 µs, each duration has its own step.
@@ -81,6 +90,7 @@ mod tests {
         }
         assert_eq!((0..16).map(step_of).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
         assert_eq!((step_of(16), step_of(17), step_of(18), step_of(32)), (16, 16, 17, 24));
+        assert_eq!(step_of(u64::MAX), STEP_MAX);
         assert_eq!((duration_of(NO_STEP), duration_of(i64::MAX) > 0), (0, true));
     }
 }

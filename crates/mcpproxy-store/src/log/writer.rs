@@ -6,7 +6,7 @@
 //!    although its acknowledgement is lost. The position and hash at the end of the chain tell.
 //! 2. **Write.** Take a batch from the queue and commit it as one transaction. Steps of the operations run first
 //!    (`approvals/step.rs`); an operation with a conflict is left out.
-//! 3. **Keep.** Sign a checkpoint or remove expired records if that is due (`keeper.rs`). While nothing is written, check
+//! 3. **Keep.** Sign a checkpoint, remove expired records or move counts if that is due (`keeper.rs`). While nothing is written, check
 //!    once a second that the connection still leads to the database.
 //!
 //! If a write fails, every waiting caller gets the error. The operations of the batch are then one of three kinds:
@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -43,6 +43,7 @@ use super::keeper::Keeper;
 use super::meter::LogMeter;
 use super::operation::Operation;
 use super::queue::{Intake, Queue, Until};
+use super::rollup::RollUpWaiter;
 use super::sql::{RecordWriter, Settled};
 use super::subject::Subject;
 use crate::approvals::step::{Conditional, Conflicts, Steps};
@@ -70,6 +71,8 @@ pub(crate) struct Writer {
     pub(crate) meter: Arc<LogMeter>,
     pub(crate) database: RecordWriter,
     pub(crate) keeper: Keeper,
+    /// Callers that want all counts to be moved now.
+    pub(crate) roll_ups: mpsc::Receiver<RollUpWaiter>,
     /// Counts commits, for readers that wait for new records.
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) now_ms: fn() -> i64,
@@ -115,7 +118,14 @@ impl Writer {
                 None => {
                     self.gather().await;
                     let due = self.keeper.due(&self.database).min(self.watched + WATCH_PAUSE);
-                    self.queue.ready(Until::Due(due)).await
+                    tokio::select! {
+                        biased;
+                        Some(waiter) = self.roll_ups.recv() => {
+                            self.keeper.roll_up_now(waiter);
+                            self.queue.intake()
+                        }
+                        intake = self.queue.ready(Until::Due(due)) => intake,
+                    }
                 }
             };
             match self.round(&mut leftover, intake).await {

@@ -47,6 +47,9 @@ const POSTGRES_WRITER_SETTINGS: [(&str, &str); 3] =
 const WAL_PAGES: &str = "2000";
 /// A WAL that grew while somebody read for long is cut to this size.
 const WAL_BYTES_KEPT: &str = "67108864";
+/// The page cache of a connection for reading, in KiB (negative, for SQLite). A summary reads a page for each series, and
+/// a list one for each record. With SQLite's own 2 MB, each of them would be read from the file again.
+const READER_CACHE_KIB: &str = "-8192";
 /// Prepared statements to cache: the bulk statements have a few sizes each, in combinations.
 const STATEMENTS_KEPT: usize = 200;
 
@@ -240,7 +243,9 @@ fn readers(location: &Location, access: Access) -> Result<Pool, StoreError> {
                     let is_current = watch.is_current(idle.age);
                     Box::pin(async move { Ok(is_current) })
                 });
-            Ok(Pool::Sqlite(options.connect_lazy_with(sqlite_options(path).read_only(true))))
+            Ok(Pool::Sqlite(
+                options.connect_lazy_with(sqlite_options(path).read_only(true).pragma("cache_size", READER_CACHE_KIB)),
+            ))
         }
         Location::Postgres(url) => {
             let options = PgPoolOptions::new().max_connections(POSTGRES_READERS_MAX).acquire_timeout(POSTGRES_TIMEOUT);

@@ -28,7 +28,7 @@ const END_APPROVALS: &str = "UPDATE approvals SET state = 'cancelled', args = NU
      WHERE state IN ('pending', 'approved')";
 const END_GRANTS: &str = "UPDATE grants SET revoked_ms = $1, revoked_by = 'mcpproxy restore' WHERE revoked_ms IS NULL";
 /// All tables, ordered by name.
-const FATES: [(&str, Fate); 39] = [
+const FATES: [(&str, Fate); 42] = [
     // Decisions of users, which the log of before the restore tells of.
     ("accepted_pins", Fate::Kept),
     // One that was used, denied or cancelled after the backup must not be open again.
@@ -83,6 +83,9 @@ const FATES: [(&str, Fate); 39] = [
     ("sign_ins", Fate::Removed),
     ("stubs", Fate::Kept),
     ("tallies", Fate::Kept),
+    ("tally_hours", Fate::Kept),
+    ("tally_points", Fate::Kept),
+    ("tally_series", Fate::Kept),
     ("tokens", Fate::Kept),
     ("tokens_version", Fate::Kept),
     // Computed from the texts of tools. The next gateway computes them again, in the background.

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "each test uses a part of this")]
 
 pub(crate) mod asking;
+pub(crate) mod facts;
 pub(crate) mod pins;
 pub(crate) mod postgres;
 pub(crate) mod relay;

@@ -1,22 +1,35 @@
-//! Queries for hourly counts, and for running calls, which are not counted yet.
+//! Queries for counts, and for running calls, which are not counted yet.
 
 use mcpproxy_core::{Untrusted, Variant};
 
 use super::queries::{int, text};
 use crate::log::hourly::{HourlyCount, RefusalCount};
-use crate::log::tally::{Counted, HOUR_MS, NO_STEP};
+use crate::log::step_counts::StepCounts;
+use crate::log::tally::{Counted, HOUR_MS};
 use crate::record::id::Key;
-use crate::sql::{Database, Dialect, Statement, Value};
+use crate::sql::{Database, Dialect, Row, Statement, Value};
 use crate::{CallMark, Kind, Status, StoreError};
 
 const DOING: &str = "summarize the activity log";
-const TALLIES: &str = "SELECT kind, status, intent_type, server, tool, risk, mark, step, CAST(sum(count) AS BIGINT) \
-     FROM tallies WHERE hour >= $1 AND hour <= $2 GROUP BY kind, status, intent_type, server, tool, risk, mark, step";
-const OPEN: &str = "SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \
-     coalesce(risk, ''), '', CAST(-1 AS BIGINT), CAST(1 AS BIGINT) FROM records \
-     WHERE status = 'started' AND status <> 'success' AND key >= $1 AND key <= $2 LIMIT 10000";
-const HOURS: &str = "SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1), \
-     (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1)";
+/// Counts of the hours from $1 to $2: of series, of what has not moved into a series yet, and of running calls with keys
+/// from $3 to $4. A single statement, so that no count is missed or read twice while the writer moves it.
+const COUNTS: &str = "SELECT s.kind, s.status, s.intent_type, s.server, s.tool, s.risk, s.mark, \
+     CASE WHEN s.last_hour <= $2 THEN s.counts ELSE coalesce((SELECT p.counts FROM tally_points AS p \
+     WHERE p.chain = s.chain AND p.series = s.number AND p.hour <= $2 ORDER BY p.hour DESC LIMIT 1), s.base) END, \
+     CASE WHEN $1 <= 0 THEN s.base ELSE coalesce((SELECT p.counts FROM tally_points AS p \
+     WHERE p.chain = s.chain AND p.series = s.number AND p.hour < $1 ORDER BY p.hour DESC LIMIT 1), s.base) END, \
+     CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM tally_series AS s \
+     UNION ALL SELECT kind, status, intent_type, server, tool, risk, mark, NULL, NULL, step, CAST(sum(count) AS BIGINT) \
+     FROM tallies WHERE hour >= $1 AND hour <= $2 \
+     GROUP BY kind, status, intent_type, server, tool, risk, mark, step \
+     UNION ALL SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \
+     coalesce(risk, ''), '', NULL, NULL, CAST(-1 AS BIGINT), CAST(1 AS BIGINT) FROM (SELECT kind, status, intent_type, \
+     server, tool, risk FROM records WHERE status = 'started' AND status <> 'success' AND key >= $3 AND key <= $4 \
+     LIMIT 10000) AS running";
+const HOURS: &str = "SELECT min(hour), max(hour) FROM (SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1) AS hour \
+     UNION ALL SELECT (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1) \
+     UNION ALL SELECT (SELECT hour FROM tally_hours ORDER BY hour LIMIT 1) \
+     UNION ALL SELECT (SELECT hour FROM tally_hours ORDER BY hour DESC LIMIT 1)) AS ends";
 /// The condition for a record, or a count of records, to be a call that the console counts: it was sent and has ended.
 /// Dry runs and replayed answers are left out too: `mark` in the counts, members of the metadata in the records.
 const COUNTED: &str = "kind = 'call' AND status <> 'started' AND intent_type <> ''";
@@ -65,9 +78,11 @@ impl Database {
     /// Calls of the hours from `first` to `last`, by hour and intent.
     pub(crate) async fn hourly_calls(&self, first: i64, last: i64) -> Result<Vec<HourlyCount>, StoreError> {
         let sql = format!(
-            "SELECT hour, intent_type, CAST(sum(count) AS BIGINT), \
-             CAST(sum(CASE WHEN status = 'error' THEN count ELSE 0 END) AS BIGINT) FROM tallies \
-             WHERE hour >= $1 AND hour <= $2 AND {COUNTED} AND mark = '' \
+            "SELECT hour, intent_type, CAST(sum(calls) AS BIGINT), CAST(sum(failed) AS BIGINT) FROM (\
+             SELECT hour, intent_type, calls, failed FROM tally_hours \
+             WHERE hour >= $1 AND hour <= $2 AND intent_type <> '' \
+             UNION ALL SELECT hour, intent_type, count, CASE WHEN status = 'error' THEN count ELSE 0 END FROM tallies \
+             WHERE hour >= $1 AND hour <= $2 AND {COUNTED} AND mark = '') AS hours \
              GROUP BY hour, intent_type ORDER BY hour, intent_type"
         );
         let mut hours = Vec::new();
@@ -98,27 +113,22 @@ impl Database {
         Ok(reasons)
     }
 
-    /// Counts of the hours from `first` to `last`.
-    pub(crate) async fn tallies(&self, first: i64, last: i64) -> Result<Vec<Counted>, StoreError> {
-        self.counted(TALLIES, first, last).await
-    }
-
-    /// Running calls that began in this range of time.
-    pub(crate) async fn open_calls(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Counted>, StoreError> {
-        let open = self.counted(OPEN, Key::at(from_ms).0, Key::at(to_ms.saturating_add(1)).0 - 1).await?;
-        Ok(open.into_iter().map(|counted| Counted { step: NO_STEP, ..counted }).collect())
-    }
-
-    /// The first and last hour with counts.
-    pub(crate) async fn tallied_hours(&self) -> Result<Option<(i64, i64)>, StoreError> {
-        let rows = self.fetch(Statement::plain(HOURS), DOING).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        Ok(int(row, 0)?.zip(int(row, 1)?))
-    }
-
-    async fn counted(&self, sql: &str, first: i64, last: i64) -> Result<Vec<Counted>, StoreError> {
+    /// Counts of the hours from `first` to `last`, with the running calls that began in them.
+    pub(crate) async fn counts(&self, first: i64, last: i64) -> Result<Vec<Counted>, StoreError> {
+        // The counts at the end of a reversed range are older than those before it.
+        if first > last {
+            return Ok(Vec::new());
+        }
+        let [from, to] = [first, last.saturating_add(1)].map(|hour| Key::at(hour.saturating_mul(HOUR_MS)).0);
+        let values = [first, last, from, to - 1].map(Value::int).to_vec();
         let mut all = Vec::new();
-        for row in self.fetch(Statement::new(sql, vec![Value::int(first), Value::int(last)]), DOING).await? {
+        for row in self.fetch(Statement::new(COUNTS, values), DOING).await? {
+            let steps = steps(&row)?;
+            let count = steps.total();
+            // A series without a record in this range.
+            if count == 0 {
+                continue;
+            }
             let word = |column| text(&row, column).map(Option::unwrap_or_default);
             all.push(Counted {
                 kind: Kind::parse(&word(0)?).ok_or_else(|| StoreError::corrupt("a count without a known kind"))?,
@@ -129,10 +139,51 @@ impl Database {
                 tool: word(4)?,
                 risk: word(5)?,
                 mark: CallMark::parse(&word(6)?).ok_or_else(|| StoreError::corrupt("a count with an unknown mark"))?,
-                step: int(&row, 7)?.unwrap_or(NO_STEP),
-                count: int(&row, 8)?.unwrap_or(0).unsigned_abs(),
+                count,
+                steps,
             });
         }
         Ok(all)
+    }
+
+    /// The first and last hour with counts.
+    pub(crate) async fn tallied_hours(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        let rows = self.fetch(Statement::plain(HOURS), DOING).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        Ok(int(row, 0)?.zip(int(row, 1)?))
+    }
+}
+
+/// The counts of a row: of one step, or those of a series at the end of the range minus those before it.
+fn steps(row: &Row) -> Result<StepCounts, StoreError> {
+    if let Some(step) = int(row, 9)? {
+        return Ok(StepCounts::from_iter([(step, int(row, 10)?.unwrap_or(0).unsigned_abs())]));
+    }
+    let cumulative = |column| {
+        let bytes = row.bytes(column).map_err(StoreError::while_trying(DOING))?;
+        let counts = bytes.as_deref().map_or(Some(StepCounts::default()), StepCounts::from_bytes);
+        counts.ok_or_else(|| StoreError::corrupt("malformed counts of a series"))
+    };
+    let (end, before) = (cumulative(7)?, cumulative(8)?);
+    end.since(&before).ok_or_else(|| StoreError::corrupt("a series whose counts fell"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A summary reads two points of each series, and never all of them.
+    #[tokio::test]
+    async fn a_summary_finds_each_point_by_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(&crate::Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let statement = Statement::new(format!("EXPLAIN QUERY PLAN {COUNTS}"), [1, 2, 3, 4].map(Value::int).to_vec());
+        let rows = database.fetch(statement, DOING).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| text(row, 3).unwrap().unwrap()).collect();
+        let found = |step: &str| plan.iter().filter(|found| found.as_str() == step).count();
+        assert_eq!(found("SEARCH p USING PRIMARY KEY (chain=? AND series=? AND hour<?)"), 2, "{plan:#?}");
+        assert_eq!(found("SEARCH tallies USING PRIMARY KEY (hour>? AND hour<?)"), 1, "{plan:#?}");
+        let scans: Vec<&String> = plan.iter().filter(|step| step.starts_with("SCAN")).collect();
+        assert_eq!(scans, ["SCAN s", "SCAN running"], "{plan:#?}");
     }
 }

@@ -9,8 +9,8 @@ use crate::record::id::Key;
 use crate::sql::driver::{Statement, Value};
 use crate::{SigningKey, Status, StoreError};
 
-const STEP_ROWS: i64 = 500;
-const DOING: &str = "remove old records";
+pub(super) const STEP_ROWS: i64 = 500;
+pub(super) const DOING: &str = "remove old records";
 
 /// Tells if there is more to remove.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,13 +87,14 @@ impl RecordWriter {
         if removed == STEP_ROWS { Ok(More::Yes) } else { self.remove_tallies(before).await }
     }
 
-    /// Removes the counts of one hour.
+    /// Removes the counts of one hour, or some points of series.
     async fn remove_tallies(&mut self, before: Key) -> Result<More, StoreError> {
+        let before_hour = before.time_ms() / HOUR_MS;
         let sql = "DELETE FROM tallies WHERE chain = $1 AND hour = \
                    (SELECT min(hour) FROM tallies WHERE chain = $1 AND hour < $2)";
-        let values = vec![Value::int(self.chain().into()), Value::int(before.time_ms() / HOUR_MS)];
+        let values = vec![Value::int(self.chain().into()), Value::int(before_hour)];
         let removed = self.change(Statement::new(sql, values)).await?;
-        Ok(if removed > 0 { More::Yes } else { More::No })
+        if removed > 0 { Ok(More::Yes) } else { self.remove_points(before_hour).await }
     }
 
     /// The stubs after the removal: existing ones, and the ends of calls that are removed now.

@@ -76,14 +76,25 @@ pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier
     if connection.dialect() == Dialect::Sqlite {
         return Ok(());
     }
-    let failed = StoreError::while_trying(DOING);
-    let lock =
-        "SELECT CASE WHEN pg_try_advisory_lock(1835233136, CAST($1 AS integer)) THEN 1::bigint ELSE 0::bigint END";
-    let rows = connection.fetch(Statement::new(lock, vec![Value::int(chain.into())])).await.map_err(&failed)?;
-    match rows.first().map(|row| row.int(0)).transpose().map_err(&failed)?.flatten() {
-        Some(1) => Ok(()),
-        _ => Err(StoreError::ChainTaken { chain: verifier.chain().to_owned() }),
+    match try_lock(connection, "pg_try_advisory_lock", chain).await.map_err(StoreError::while_trying(DOING))? {
+        true => Ok(()),
+        false => Err(StoreError::ChainTaken { chain: verifier.chain().to_owned() }),
     }
+}
+
+/// Locks a chain of another data folder until the end of this transaction. Returns false if its gateway runs. With SQLite,
+/// no other gateway runs.
+pub(super) async fn hold_chain(connection: &mut Connection, chain: u16) -> Result<bool, sqlx::Error> {
+    match connection.dialect() {
+        Dialect::Sqlite => Ok(true),
+        Dialect::Postgres => try_lock(connection, "pg_try_advisory_xact_lock", chain).await,
+    }
+}
+
+async fn try_lock(connection: &mut Connection, function: &str, chain: u16) -> Result<bool, sqlx::Error> {
+    let sql = format!("SELECT CASE WHEN {function}(1835233136, CAST($1 AS integer)) THEN 1::bigint ELSE 0::bigint END");
+    let rows = connection.fetch(Statement::new(sql, vec![Value::int(chain.into())])).await?;
+    Ok(rows.first().map(|row| row.int(0)).transpose()?.flatten() == Some(1))
 }
 
 pub(crate) async fn head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {

@@ -64,6 +64,13 @@ impl RecordWriter {
         self.chain
     }
 
+    pub(super) fn dialect(&self) -> Dialect {
+        match self.location {
+            Location::Sqlite(_) => Dialect::Sqlite,
+            Location::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
     pub(crate) fn head(&self) -> &Head {
         &self.head
     }
@@ -196,7 +203,7 @@ impl RecordWriter {
     }
 
     /// A connection that is not put back is dropped, which rolls back its transaction.
-    async fn with_connection<T>(
+    pub(super) async fn with_connection<T>(
         &mut self,
         work: impl AsyncFnOnce(&mut Connection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
