@@ -23,6 +23,7 @@ pub(crate) mod queue;
 mod removal;
 pub(crate) mod restore;
 mod retention;
+pub(crate) mod search;
 pub(crate) mod signature;
 pub(crate) mod sql;
 mod start;

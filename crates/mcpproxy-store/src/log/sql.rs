@@ -7,6 +7,7 @@ mod queries;
 mod read;
 mod recover;
 mod retention;
+pub(super) mod search;
 mod take;
 mod write;
 
