@@ -132,7 +132,6 @@ impl Runtime {
         let location = location_of(home, &settings.storage);
         let store = open_store(home, &location, accepted).await?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
-        let search_indexer = SearchIndexer::start(&store, &ledger, now_ms);
         let own_name = local_agent::name(&location, ledger.verifier());
         let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
         let local = local_agent::open(home, &store, &own_name).await?;
@@ -146,7 +145,7 @@ impl Runtime {
         gateway.join(introduction(address));
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
-        let stopping = CancellationToken::new();
+        let (stopping, search_indexer) = (CancellationToken::new(), SearchIndexer::start(&store, &ledger, now_ms));
         let (reloader, requests) = Reloader::channel();
         let facts =
             Facts { metrics_address, home_option: home.option(), tls: tls.clone(), ..facts(address, &base_url, &path) };

@@ -1,7 +1,7 @@
 //! Checks the invariants of the store's fuzz targets on their seed corpora.
 
 #![allow(dead_code, reason = "a check uses a part of each parser")]
-#![allow(clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bundle;
 mod postings;

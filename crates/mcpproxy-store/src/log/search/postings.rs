@@ -175,7 +175,7 @@ mod tests {
             let mut expected: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
             for _ in 0..random(&mut seed) % 40 {
                 let trigram = if round % 2 == 0 { random(&mut seed) % 50 } else { random(&mut seed) & 0xff_ffff };
-                let count = random(&mut seed) % if random(&mut seed) % 4 == 0 { 1024 } else { 9 };
+                let count = random(&mut seed) % if random(&mut seed).is_multiple_of(4) { 1024 } else { 9 };
                 let offsets = (0..=count).map(|_| u16::try_from(random(&mut seed) % 1024).unwrap());
                 expected.entry(u32::try_from(trigram).unwrap()).or_default().extend(offsets);
             }

@@ -156,7 +156,7 @@ mod tests {
         for (text, offset) in texts.iter().zip(0..) {
             for (begin, _) in text.char_indices() {
                 for end in (begin + 3..=text.len()).filter(|end| text.is_char_boundary(*end)) {
-                    let part = &text[begin..end];
+                    let part = text.get(begin..end).unwrap();
                     assert!(found(&texts, part).contains(&offset), "{part:?}");
                     assert!(found(&texts, &part.to_ascii_uppercase()).contains(&offset), "{part:?}");
                 }
