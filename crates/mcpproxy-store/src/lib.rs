@@ -69,6 +69,7 @@ pub use log::meter::{CallLabels, LogReadings, ServerReadings};
 pub use log::place::ChainPlace;
 pub use log::queue::OpenRecord;
 pub use log::restore::{RecordedRestore, Restore};
+pub use log::search::indexer::SearchIndexer;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifyOptions};

@@ -24,6 +24,7 @@ mod removal;
 pub(crate) mod restore;
 mod retention;
 mod rollup;
+pub(crate) mod search;
 pub(crate) mod signature;
 pub(crate) mod sql;
 mod start;

@@ -46,7 +46,7 @@ use anyhow::Context as _;
 use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
-use mcpproxy_store::{Ledger, Location, Store};
+use mcpproxy_store::{Ledger, Location, SearchIndexer, Store};
 use mcpproxy_web::{AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -102,6 +102,8 @@ pub(crate) struct Runtime {
     /// Ends event streams, which would otherwise stay open.
     stopping: CancellationToken,
     reload: Reload,
+    /// Writes the index of the text search, beside all calls.
+    search_indexer: SearchIndexer,
     /// Opened when the gateway started, so that no change is missed.
     changes: broadcast::Receiver<GatewayEvent>,
     /// Released last, so that the next gateway finds everything closed.
@@ -143,7 +145,7 @@ impl Runtime {
         gateway.join(introduction(address));
         let remember = last_run.replace(&gateway, texts).await?;
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
-        let stopping = CancellationToken::new();
+        let (stopping, search_indexer) = (CancellationToken::new(), SearchIndexer::start(&store, &ledger, now_ms));
         let (reloader, requests) = Reloader::channel();
         let facts =
             Facts { metrics_address, home_option: home.option(), tls: tls.clone(), ..facts(address, &base_url, &path) };
@@ -192,6 +194,7 @@ impl Runtime {
             metrics_server,
             stopping,
             reload: Reload { files, requests },
+            search_indexer,
             changes,
             _lock: lock,
         })
@@ -214,6 +217,7 @@ impl Runtime {
             () = parts => std::future::pending().await,
         };
         self.stopping.cancel();
+        drop(self.search_indexer);
         if let Some(server) = &self.metrics_server {
             server.cut().cancel();
         }

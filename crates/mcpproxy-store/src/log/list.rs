@@ -4,7 +4,8 @@ use std::fmt;
 
 use mcpproxy_core::Untrusted;
 
-use super::filter::{Filter, SCAN_MAX};
+use super::filter::{Filter, Keys, SCAN_MAX};
+use crate::error::with_causes;
 use crate::record::id::{Key, RecordId};
 use crate::store::LIMIT_MAX;
 use crate::{Record, Status, Store, StoreError, WholeRecord};
@@ -32,7 +33,8 @@ impl Store {
     }
 
     /// Like `list`, but searches at most `scan` records, and never more than [`SCAN_MAX`](crate::SCAN_MAX). A smaller
-    /// number answers faster, and the answer says how far it searched.
+    /// number answers faster, and the answer says how far it searched. A text is searched further back with the index
+    /// (`search.rs`). Then the number limits the candidates.
     pub async fn list_scanning(
         &self,
         filter: &Filter,
@@ -50,13 +52,30 @@ impl Store {
             }
         }
         let keys = filter.keys(before.map(|cursor| Key(cursor.before)));
+        match self.list_with_index(filter, &keys, limit, scan).await {
+            Ok(Some(page)) => return Ok(page),
+            Ok(None) => {}
+            // Whoever may read the records may not be allowed to read the index.
+            Err(error) => tracing::debug!(error = with_causes(&error), "searching without the index"),
+        }
+        self.list_by_scan(filter, &keys, limit, scan).await
+    }
+
+    /// Lists the newest matches in this range of keys. Searches at most `scan` records.
+    pub(super) async fn list_by_scan(
+        &self,
+        filter: &Filter,
+        keys: &Keys,
+        limit: usize,
+        scan: usize,
+    ) -> Result<Page, StoreError> {
         // One more than `limit` shows if there is a next page.
-        let mut records = self.database().records(filter, &keys, limit + 1, scan).await?;
+        let mut records = self.database().records(filter, keys, limit + 1, scan).await?;
         if records.len() > limit {
             records.truncate(limit);
             return Ok(Page { next: records.last().map(Cursor::after), records, searched_to_ms: None });
         }
-        let Some(last_seen) = self.database().last_searched(filter, &keys, scan).await? else {
+        let Some(last_seen) = self.database().last_searched(filter, keys, scan).await? else {
             return Ok(Page { records, next: None, searched_to_ms: None });
         };
         // Records written between the two queries must not repeat this page on the next one.
@@ -118,6 +137,15 @@ impl Cursor {
     /// The cursor of the page after this record.
     pub fn after(record: &Record) -> Self {
         Self { before: record.id.key().0 }
+    }
+
+    /// The cursor of the page of older records than this key.
+    pub(super) fn before(key: Key) -> Self {
+        Self { before: key.0 }
+    }
+
+    pub(super) fn key(self) -> Key {
+        Key(self.before)
     }
 
     pub fn parse(text: &str) -> Result<Self, StoreError> {

@@ -8,6 +8,7 @@ mod read;
 mod recover;
 mod retention;
 mod rollup;
+pub(super) mod search;
 mod series;
 mod take;
 mod write;

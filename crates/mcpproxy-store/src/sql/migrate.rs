@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0012_exports.sql"),
     include_str!("schema/0013_tool_vectors.sql"),
     include_str!("schema/0014_series.sql"),
+    include_str!("schema/0015_search.sql"),
 ];
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

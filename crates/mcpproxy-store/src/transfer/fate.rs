@@ -28,7 +28,7 @@ const END_APPROVALS: &str = "UPDATE approvals SET state = 'cancelled', args = NU
      WHERE state IN ('pending', 'approved')";
 const END_GRANTS: &str = "UPDATE grants SET revoked_ms = $1, revoked_by = 'mcpproxy restore' WHERE revoked_ms IS NULL";
 /// All tables, ordered by name.
-const FATES: [(&str, Fate); 42] = [
+const FATES: [(&str, Fate); 44] = [
     // Decisions of users, which the log of before the restore tells of.
     ("accepted_pins", Fate::Kept),
     // One that was used, denied or cancelled after the backup must not be open again.
@@ -68,6 +68,9 @@ const FATES: [(&str, Fate); 42] = [
     ("recovery_codes", Fate::Kept),
     // Answers and cancellations on their way between running gateways. They expire within seconds.
     ("replica_messages", Fate::LeftOut),
+    // Computed from the records. The next gateway computes them again, in the background.
+    ("search_blocks", Fate::LeftOut),
+    ("search_postings", Fate::LeftOut),
     // Sealed with `sealing.key`, which a backup has. A token that was renewed since is refused by its server, and a user
     // signs in again.
     ("server_sign_ins", Fate::Kept),

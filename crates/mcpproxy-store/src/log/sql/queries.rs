@@ -107,7 +107,7 @@ impl Database {
 }
 
 /// A query whose first condition uses an index. The other conditions filter its results.
-struct Search {
+pub(super) struct Search {
     dialect: Dialect,
     /// The values of `first` are at the start.
     parameters: Parameters,
@@ -138,6 +138,33 @@ impl Search {
         search.add_members(filter);
         search.add_text(filter);
         search
+    }
+
+    /// A search among the rows that `first` finds, whatever their keys. The values of `first` are in `parameters`.
+    pub(super) fn among(filter: &Filter, keys: &Keys, first: String, parameters: Parameters, dialect: Dialect) -> Self {
+        let first_values = parameters.values.len();
+        let mut search = Self { dialect, parameters, first, first_values, rest: Vec::new(), order: String::new() };
+        let (from, before) =
+            (search.parameters.add(Value::int(keys.from)), search.parameters.add(Value::int(keys.before)));
+        search.rest.push(format!("key >= {from} AND key < {before}"));
+        for (column, word, _) in conditions(filter) {
+            let Some(word) = word else { continue };
+            search.rest.push(format!("{column} = {}", search.parameters.add(Value::text(word))));
+        }
+        search.add_members(filter);
+        search.add_text(filter);
+        search
+    }
+
+    /// The newest matches among at most `scan` rows. The limit inside keeps the database from choosing another index.
+    pub(super) fn newest(mut self, limit: usize, scan: usize) -> Statement {
+        let (limit, scan) = (self.parameters.add(Value::limit(limit)), self.parameters.add(Value::limit(scan)));
+        let Self { first, rest, .. } = &self;
+        let rest = rest.join(" AND ");
+        let candidates = format!("SELECT {COLUMNS} FROM records WHERE {first} LIMIT {scan}");
+        let sql =
+            format!("SELECT {COLUMNS} FROM ({candidates}) AS candidates WHERE {rest} ORDER BY key DESC LIMIT {limit}");
+        Statement::new(sql, self.parameters.values)
     }
 
     fn add_members(&mut self, filter: &Filter) {
@@ -290,12 +317,12 @@ fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 8] {
 
 /// Values and their placeholders.
 #[derive(Default)]
-struct Parameters {
-    values: Vec<Value>,
+pub(super) struct Parameters {
+    pub(super) values: Vec<Value>,
 }
 
 impl Parameters {
-    fn add(&mut self, value: Value) -> String {
+    pub(super) fn add(&mut self, value: Value) -> String {
         self.values.push(value);
         format!("${}", self.values.len())
     }
