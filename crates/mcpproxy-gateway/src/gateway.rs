@@ -53,7 +53,7 @@ pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use readings::{EncoderReadings, GatewayReadings};
 pub use reviews::{History, LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
-pub use verification::{LOG_VERIFIED, Verification, VerifiedLog};
+pub use verification::{LOG_VERIFIED, Verification, fully_verified_ms};
 pub use what_if::{ReplayError, WhatIf};
 
 /// Time for calls to end whose servers were stopped, and for their answers.

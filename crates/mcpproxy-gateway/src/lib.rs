@@ -79,8 +79,8 @@ pub use events::{GatewayEvent, ReloadSummary};
 pub use export::ExportReadings;
 pub use gateway::{
     DraftError, EncoderReadings, ExplainError, Gateway, GatewayReadings, History, LOG_VERIFIED, Lint, ListedTool,
-    LockOf, LockView, NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification,
-    VerifiedLog, WhatIf, version,
+    LockOf, LockView, NotRestarted, Options, PolicyResult, Reasons, ReplayError, SearchResults, Verification, WhatIf,
+    fully_verified_ms, version,
 };
 pub use headers::header_value;
 pub use held::HeldChanges;

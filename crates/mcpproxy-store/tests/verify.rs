@@ -25,6 +25,7 @@ async fn an_unchanged_log_is_intact(place: &Place) {
     let expected = ChainVerdict {
         chain: key(1).verifier().chain().to_owned(),
         lines: 10,
+        verified_before: None,
         removed: 0,
         records: 7,
         checkpoints: 2,

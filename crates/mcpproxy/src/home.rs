@@ -11,6 +11,7 @@
 //! | `retired-keys.txt` | public keys of earlier signing keys |
 //! | `sealing.key` | encrypts the tokens with which the gateway signs in to servers |
 //! | `checkpoint.txt` | newest signed checkpoint, outside the database, so that a truncated log is detected |
+//! | `verified.json` | the last verification of the activity log, from which `activity verify` goes on |
 //! | `signing.key.old`, `checkpoint.old.txt` | both of a damaged log, which `serve --accept-damage` set aside; `….2` and so on of later ones |
 //! | `connect/` | what `mcpproxy connect` wrote into clients' files, with backups |
 //! | `gateway.lock` | held by the running gateway, see [`lock`] |
@@ -34,7 +35,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::{SealingKey, SigningKey};
+use mcpproxy_store::{SealingKey, SigningKey, VERIFIED_FILE, forget_verification};
 
 use self::secret::{key_or_new, random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
@@ -166,6 +167,17 @@ impl Home {
         self.folder.join("checkpoint.txt")
     }
 
+    /// Returns the path of the file with the last verification of the activity log.
+    pub(crate) fn verified(&self) -> PathBuf {
+        self.folder.join(VERIFIED_FILE)
+    }
+
+    /// Makes the next verification of the activity log read every line.
+    pub(crate) fn forget_verification(&self) -> anyhow::Result<()> {
+        let path = self.verified();
+        forget_verification(&path).with_context(|| format!("could not remove `{}`", path.display()))
+    }
+
     fn signing_key(&self) -> PathBuf {
         self.folder.join(SIGNING_KEY)
     }
@@ -230,6 +242,7 @@ impl Home {
         let is_free = |name: &str| self.folder.join(name).symlink_metadata().is_err();
         let free = SET_ASIDE.into_iter().find(|(key, checkpoint)| is_free(key) && is_free(checkpoint));
         let (key, note) = free.ok_or_else(|| no_name_left(&self.folder))?;
+        self.forget_verification()?;
         let mut names = Vec::new();
         // The key first: with a checkpoint and without its key, a start is refused.
         for (from, to) in [(self.signing_key(), key), (self.checkpoint(), note)] {

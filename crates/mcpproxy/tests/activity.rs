@@ -275,6 +275,15 @@ async fn a_log_that_was_cut_is_found() {
     assert_snapshot!("verify_cut_json", short.run(&["activity", "verify", "-o", "json"]));
     std::fs::remove_file(short.file("mcpproxy.db")).unwrap();
     assert_snapshot!("verify_gone", short.run(&["activity", "verify"]));
+    // The last verification of the long log tells, too.
+    for name in ["mcpproxy.db", "checkpoint.txt"] {
+        std::fs::rename(long.file(name), long.file(&format!("{name}.aside"))).unwrap();
+    }
+    let gone = long.run(&["activity", "verify"]);
+    assert!(gone.starts_with("exit 1\n") && gone.contains("The log is gone."), "{gone}");
+    for name in ["mcpproxy.db", "checkpoint.txt"] {
+        std::fs::rename(long.file(&format!("{name}.aside")), long.file(name)).unwrap();
+    }
     long.write("nothing.txt", "");
     let nothing = long.file("nothing.txt");
     let args = ["activity", "verify", "--checkpoint", nothing.to_str().unwrap()];

@@ -1,13 +1,17 @@
 //! Verifies the activity log in the background, for the console.
 //!
 //! `mcpproxy activity verify` does the same from outside, which proves more: it does not trust the running program. The
-//! console runs one verification at a time, because each reads the whole log. The end is a record of the log with the code
-//! [`LOG_VERIFIED`], so that every gateway of the database knows when the log was verified last, and by whom.
+//! console runs one verification at a time, because each may read the whole log. The end is a record of the log with the
+//! code [`LOG_VERIFIED`], so that every gateway of the database knows when the log was verified last, and by whom. The
+//! record says if every line was read, or only those since the last verification.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcpproxy_store::{ChainVerdict, Filter, Kind, NewRecord, Progress, Record, Status, StoreError};
-use serde_json::json;
+use mcpproxy_store::{
+    ChainVerdict, Filter, Kind, NewRecord, Progress, Record, SMALL_CHAIN_LINES, Status, StoreError, VerifiedLog,
+    VerifyExtent, VerifyRun,
+};
+use serde_json::{Value, json};
 
 use super::Gateway;
 use crate::record;
@@ -36,49 +40,33 @@ pub enum Verification {
     },
 }
 
-/// The result of a verification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifiedLog {
-    pub chains: Vec<ChainVerdict>,
-    /// Damage of the file and its indexes, as SQLite reports it.
-    pub database_damage: Vec<String>,
+/// The record about a verification. It also says when every line was verified last, for the reminder of the console.
+fn record_of(found: &VerifiedLog, by: &str) -> NewRecord {
+    let sum = |of: fn(&ChainVerdict) -> u64| found.chains.iter().map(of).sum::<u64>();
+    let metadata = json!({
+        "user": by,
+        "full": found.is_full(),
+        "last_full_ms": found.last_full_ms,
+        "chains": found.chains.len(),
+        "lines": found.chains.iter().map(|chain| chain.lines).sum::<i64>(),
+        "lines_before": found.chains.iter().map(|chain| chain.verified_before.map_or(0, |b| b.lines)).sum::<i64>(),
+        "checkpoints": sum(|chain| chain.checkpoints),
+    });
+    let status = if found.is_intact() { Status::Success } else { Status::Error };
+    NewRecord {
+        code: Some(LOG_VERIFIED.to_owned()),
+        message: Some(found.summary()),
+        metadata: metadata.to_string(),
+        ..record::blank(Kind::Settings, status)
+    }
 }
 
-impl VerifiedLog {
-    pub fn is_intact(&self) -> bool {
-        self.database_damage.is_empty() && self.chains.iter().all(|chain| chain.damage.is_none())
-    }
-
-    /// Says in one sentence what was found.
-    pub fn summary(&self) -> String {
-        let lines: i64 = self.chains.iter().map(|chain| chain.lines).sum();
-        let damage = self.chains.iter().find_map(|chain| chain.damage.as_ref().map(|damage| (&chain.chain, damage)));
-        match (damage, self.database_damage.first()) {
-            (Some((chain, damage)), _) => format!("chain {chain} is damaged: {damage}"),
-            (None, Some(damage)) => format!("the database file is damaged: {damage}"),
-            (None, None) => {
-                let of = |count: usize, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
-                let lines = of(usize::try_from(lines).unwrap_or_default(), "line");
-                format!("intact: {lines} in {}", of(self.chains.len(), "chain"))
-            }
-        }
-    }
-
-    fn record(&self, by: &str) -> NewRecord {
-        let sum = |of: fn(&ChainVerdict) -> u64| self.chains.iter().map(of).sum::<u64>();
-        let metadata = json!({
-            "user": by,
-            "chains": self.chains.len(),
-            "lines": self.chains.iter().map(|chain| chain.lines).sum::<i64>(),
-            "checkpoints": sum(|chain| chain.checkpoints),
-        });
-        let status = if self.is_intact() { Status::Success } else { Status::Error };
-        NewRecord {
-            code: Some(LOG_VERIFIED.to_owned()),
-            message: Some(self.summary()),
-            metadata: metadata.to_string(),
-            ..record::blank(Kind::Settings, status)
-        }
+/// Returns when every line of the log was verified last, as a record about a verification says. `None` if that is unknown.
+pub fn fully_verified_ms(record: &Record) -> Option<i64> {
+    let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
+    match metadata.get("full").and_then(Value::as_bool) {
+        Some(false) => metadata.get("last_full_ms").and_then(Value::as_i64),
+        Some(true) | None => Some(record.time_ms()),
     }
 }
 
@@ -110,7 +98,7 @@ impl VerificationSlot {
 
 impl Gateway {
     /// Starts a verification of the log, in the name of this user. Returns false if one is running.
-    pub fn verify_log(&self, by: &str) -> bool {
+    pub fn verify_log(&self, by: &str, extent: VerifyExtent) -> bool {
         if !self.verification.begin(by) {
             return false;
         }
@@ -118,10 +106,10 @@ impl Gateway {
         tokio::spawn(async move {
             // A stopping gateway closes its database. The verification ends without a record then.
             let result = tokio::select! {
-                result = verify(&state, &slot) => result.map_err(|error| error.to_string()),
+                result = verify(&state, &slot, extent) => result.map_err(|error| error.to_string()),
                 () = state.stopping.cancelled() => Err("the gateway stopped".to_owned()),
             };
-            let found = result.as_ref().ok().map(|found| (found.record(&by), found.is_intact(), found.summary()));
+            let found = result.as_ref().ok().map(|found| (record_of(found, &by), found.is_intact(), found.summary()));
             // Before the record: a page that hears of the record shows the result.
             *slot.lock() = Verification::Ended { by, ended_ms: record::now_ms(), result: result.map(Arc::new) };
             let Some((record, is_intact, summary)) = found else { return };
@@ -148,20 +136,26 @@ impl Gateway {
     }
 }
 
-async fn verify(state: &SharedState, slot: &VerificationSlot) -> Result<VerifiedLog, StoreError> {
-    // Read checkpoints before the log: a gateway signs only what is already written.
-    let evidence = state.ledger.evidence();
-    let database_damage = state.store.file_damage().await?;
-    let chains = match state.store.verify(evidence, &mut |done| slot.advance(done)).await {
-        // A file with damaged pages may not be readable to the end.
-        Err(_) if !database_damage.is_empty() => Vec::new(),
-        chains => chains?,
+async fn verify(state: &SharedState, slot: &VerificationSlot, extent: VerifyExtent) -> Result<VerifiedLog, StoreError> {
+    let run = VerifyRun {
+        // Read checkpoints before the log: a gateway signs only what is already written.
+        evidence: state.ledger.evidence(),
+        file: state.ledger.verified_file(),
+        extent,
+        now_ms: record::now_ms(),
+        small_lines: SMALL_CHAIN_LINES,
     };
-    Ok(VerifiedLog { chains, database_damage })
+    let found = state.store.verify_log(run, &mut |done| slot.advance(done)).await?;
+    if let Some(why) = &found.not_kept {
+        tracing::warn!("the next verification reads the whole log again: {why}");
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
+    use mcpproxy_store::FullReason;
+
     use super::*;
 
     #[test]
@@ -179,16 +173,35 @@ mod tests {
         assert!(slot.begin("bob"));
     }
 
-    #[test]
-    fn damage_is_named() {
-        let log = |damage: &[&str]| VerifiedLog {
+    fn found(damage: &[&str], full: Option<FullReason>) -> VerifiedLog {
+        VerifiedLog {
             chains: Vec::new(),
             database_damage: damage.iter().map(|text| (*text).to_owned()).collect(),
-        };
-        let (intact, damaged) = (log(&[]), log(&["row 7 missing from index records_tool"]));
+            unread: None,
+            full,
+            last_full_ms: Some(7),
+            not_kept: None,
+        }
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let asked = Some(FullReason::Asked);
+        let (intact, damaged) = (found(&[], asked.clone()), found(&["row 7 missing from index records_tool"], asked));
         assert!(intact.is_intact() && !damaged.is_intact());
         assert_eq!(intact.summary(), "intact: 0 lines in 0 chains");
         assert_eq!(damaged.summary(), "the database file is damaged: row 7 missing from index records_tool");
-        assert_eq!((intact.record("a").status, damaged.record("a").status), (Status::Success, Status::Error));
+        assert_eq!((record_of(&intact, "a").status, record_of(&damaged, "a").status), (Status::Success, Status::Error));
+    }
+
+    #[test]
+    fn a_part_is_not_called_the_whole() {
+        let part = found(&[], None);
+        assert_eq!(
+            part.summary(),
+            "intact since the last verification: 0 new lines in 0 chains; 0 lines not read again"
+        );
+        let metadata: Value = serde_json::from_str(&record_of(&part, "a").metadata).unwrap();
+        assert_eq!((&metadata["full"], &metadata["last_full_ms"]), (&json!(false), &json!(7)));
     }
 }

@@ -62,7 +62,18 @@ pub(crate) struct ChainWalk {
     pub(crate) last_key: Option<Key>,
     /// Lines of which retention left only the digest.
     pub(crate) stubs: Arc<[Stub]>,
+    /// The newest stored checkpoint that matched, up to `anchor_max`.
+    pub(crate) anchor: Option<Anchor>,
+    pub(crate) anchor_max: i64,
     pub(crate) counts: WalkCounts,
+}
+
+/// A stored checkpoint that matched, and the record before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    pub(crate) seq: i64,
+    pub(crate) note: String,
+    pub(crate) last_key: Option<Key>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -191,6 +202,8 @@ impl ChainWalk {
             hash,
             last_key: None,
             stubs: stubs.into(),
+            anchor: None,
+            anchor_max: i64::MAX,
             counts: WalkCounts::default(),
         })
     }
@@ -237,6 +250,9 @@ impl ChainWalk {
             return Err(damage(DamageKind::WrongCheckpoint));
         }
         self.check_checkpoint(&checkpoint)?;
+        if self.seq <= self.anchor_max {
+            self.anchor = Some(Anchor { seq: self.seq, note: note.to_owned(), last_key: self.last_key });
+        }
         self.counts.checkpoints += 1;
         Ok(checkpoint)
     }

@@ -100,7 +100,7 @@ impl Store {
             Err(damage) => return Ok(Some(damage)),
         };
         let notes: BTreeMap<_, _> = signed.into_iter().map(|signed| (signed.seq, vec![signed])).collect();
-        let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, damage: None };
+        let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, before: None, damage: None };
         check.start(self).await?;
         check.skip_to_tail(self).await?;
         check.run(self, &mut ProgressMeter::new(&mut |_: Progress| {}, 0)).await?;

@@ -9,6 +9,9 @@
 //! 5. The chain reaches the last signed position, so that nothing was cut off at the end.
 //! 6. A checkpoint of a history that a restore replaced needs a signed record of that restore (`restore.rs`).
 //!
+//! `Store::verify` reads every line. `Store::verify_log` (`verify/whole.rs`) may continue after the lines of the last
+//! verification instead. `verify/resume.rs` decides when it may.
+//!
 //! Hashes alone prove nothing against an attacker who rewrites the whole database. The proof comes from outside: a
 //! saved [`Verifier`] and saved checkpoints. Lines after the last checkpoint are consistent, but not signed yet.
 //!
@@ -17,19 +20,23 @@
 //! continues after it. Memory stays bounded: positions are read in ranges, which shrink while rows carry much text. The
 //! next range is read while a blocking task hashes the current one.
 
+mod check;
+mod evidence;
+mod resume;
+pub(crate) mod state;
+pub(crate) mod whole;
+
 use std::collections::BTreeMap;
 
-use crate::log::positions::{ChainWalk, Positions, WalkCounts};
+pub(super) use self::check::{Check, ProgressMeter};
+use self::evidence::{Evidence, Notes, excuse, opened};
+use self::resume::Previous;
+use self::state::VerifiedChain;
+use self::whole::FullReason;
+use crate::log::positions::ChainWalk;
 use crate::log::restore::RecordedRestore;
-use crate::log::sql::{ChainRow, Nearest, Stretch};
-use crate::log::succession::{Predecessor, Succession};
-use crate::{Checkpoint, Damage, DamageKind, NoteError, Store, StoreError, Verifier};
-
-/// Positions to read at a time. The range shrinks while rows carry much text.
-const STRETCH_MAX: i64 = 2_000;
-const STRETCH_MIN: i64 = 16;
-const STRETCH_BYTES: usize = 8 * 1024 * 1024;
-const PROGRESS_LINES: u64 = 10_000;
+use crate::log::sql::{ChainRow, Nearest};
+use crate::{Checkpoint, Damage, DamageKind, Store, StoreError, Verifier};
 
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
@@ -50,8 +57,10 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainVerdict {
     pub chain: String,
-    /// The number of checked positions.
+    /// The number of positions that this verification checked.
     pub lines: i64,
+    /// The positions before these that it did not read again.
+    pub verified_before: Option<VerifiedBefore>,
     /// The number of positions before these that retention removed.
     pub removed: i64,
     pub records: u64,
@@ -66,6 +75,16 @@ pub struct ChainVerdict {
     /// The restores that its records tell of, oldest first.
     pub restores: Vec<RecordedRestore>,
     pub damage: Option<Damage>,
+}
+
+/// The part of a chain that an earlier verification checked, and this one did not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedBefore {
+    /// Its last position.
+    pub seq: i64,
+    pub lines: i64,
+    /// The time of the earlier verification.
+    pub time_ms: i64,
 }
 
 /// A chain as the database describes it, unverified.
@@ -105,12 +124,22 @@ impl Store {
         Ok(chains)
     }
 
-    /// Verifies all chains as they are now. Records that a gateway writes meanwhile are left out.
+    /// Verifies all lines of all chains as they are now. Records that a gateway writes meanwhile are left out.
     pub async fn verify(
         &self,
         options: VerifyOptions,
         progress: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<Vec<ChainVerdict>, StoreError> {
+        Ok(self.verify_after(options, None, progress).await?.verdicts)
+    }
+
+    /// Verifies all chains. If an earlier verification may be continued, its lines are not read again.
+    async fn verify_after(
+        &self,
+        options: VerifyOptions,
+        previous: Option<&Previous>,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Walked, StoreError> {
         let database = self.database();
         // In this order: there are no records before their chain, no checkpoint before what it signs.
         let numbers = database.chains_of_records().await?;
@@ -118,57 +147,147 @@ impl Store {
         let ends: BTreeMap<_, _> = database.chain_ends().await?.into_iter().map(|end| (end.chain, end.seq)).collect();
         let mut evidence = Evidence::new(options)?;
         evidence.follow_keys(self, &rows).await?;
-        let total = rows.iter().map(|row| ends.get(&row.number).copied().unwrap_or(0) - row.removed_seq).sum::<i64>();
-        let mut meter = ProgressMeter::new(progress, total.max(0).unsigned_abs());
-        let mut verdicts = Vec::new();
         let known: Vec<i64> = rows.iter().map(|row| row.number.into()).collect();
+        let mut chains = Vec::with_capacity(rows.len());
         for row in rows {
             let end = ends.get(&row.number).copied().unwrap_or(0);
-            verdicts.push(self.verify_chain(row, end, &mut evidence, &mut meter).await?);
+            chains.push(self.prepare(row, end, &mut evidence, previous).await?);
+        }
+        if let Some(previous) = previous {
+            evidence.remember(previous, &chains);
+        }
+        let full = match previous {
+            Some(previous) => previous.resume(self, &mut chains).await?,
+            None => None,
+        };
+        let total: i64 = chains.iter().map(Prepared::lines).sum();
+        let mut meter = ProgressMeter::new(progress, total.max(0).unsigned_abs());
+        let mut walked = Walked { verdicts: Vec::new(), verified: Vec::new(), full };
+        for chain in chains {
+            match chain {
+                Prepared::Damaged(verdict) => walked.verdicts.push(*verdict),
+                Prepared::Open(open) => {
+                    let (verdict, verified) = open.finish(self, &mut meter).await?;
+                    walked.verdicts.push(verdict);
+                    walked.verified.extend(verified);
+                }
+            }
         }
         for number in numbers.into_iter().filter(|number| !known.contains(number)) {
             let first = database.first_row(number).await?;
             let (seq, id) = first.map_or((1, None), |row| (row.seq.unwrap_or(1).max(1), row.id));
             let damage = Damage { seq, id, what: DamageKind::NoSuchChain };
-            verdicts.push(ChainVerdict::damaged(format!("number {number}"), damage));
+            walked.verdicts.push(ChainVerdict::damaged(format!("number {number}"), damage));
         }
-        verdicts.extend(evidence.missing());
+        walked.verdicts.extend(evidence.missing());
         meter.tell();
-        Ok(verdicts)
+        Ok(walked)
     }
 
-    async fn verify_chain(
+    /// Checks the key of a chain and the position where it starts, and collects its checkpoints from outside.
+    async fn prepare(
         &self,
         row: ChainRow,
         end: i64,
         evidence: &mut Evidence,
-        meter: &mut ProgressMeter<'_>,
-    ) -> Result<ChainVerdict, StoreError> {
+        previous: Option<&Previous>,
+    ) -> Result<Prepared, StoreError> {
         let notes = evidence.notes.remove(&row.name).unwrap_or_default();
         let trusted = evidence.trusted.remove(&row.name);
         let verifier = Verifier::parse(&row.verifier).filter(|verifier| verifier.chain() == row.name);
         let verifier = verifier.filter(|verifier| trusted.as_ref().is_none_or(|trusted| trusted == verifier));
-        let whole_chain = |what| Damage { seq: 0, id: None, what };
-        let Some(verifier) = verifier else {
-            return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::WrongKey)));
-        };
-        let mut notes = opened(&notes, &verifier)?;
+        let damaged_by = |damage| Prepared::Damaged(Box::new(ChainVerdict::damaged(row.name.clone(), damage)));
+        let damaged = |what| damaged_by(Damage { seq: 0, id: None, what });
+        let Some(verifier) = verifier else { return Ok(damaged(DamageKind::WrongKey)) };
         let restores = self.restores(row.number).await?;
-        let excused = excuse(&mut notes, &restores);
+        let mut outside = opened(&notes, &verifier)?;
+        let mut excused = excuse(&mut outside, &restores);
+        let mut notes = outside.clone();
+        // The last verification is evidence, too: its checkpoint was kept outside the database.
+        if let Some(checkpoint) = previous.and_then(|previous| previous.checkpoint(&verifier)) {
+            let mut kept = Notes::from([(checkpoint.seq, vec![checkpoint])]);
+            excused = excused.max(excuse(&mut kept, &restores));
+            for (seq, kept) in kept {
+                notes.entry(seq).or_default().extend(kept);
+            }
+        }
         for end in evidence.ends.remove(&row.name).into_iter().flatten() {
             notes.entry(end.seq).or_default().push(end);
         }
         let signed = row.signed_seq.max(notes.keys().next_back().copied());
         let Some(removal) = self.database().removal(row.number).await? else {
-            return Ok(ChainVerdict::damaged(row.name, whole_chain(DamageKind::ChainGone)));
+            return Ok(damaged(DamageKind::ChainGone));
         };
-        let walk = match ChainWalk::begin(&row, removal, &verifier) {
+        let mut walk = match ChainWalk::begin(&row, removal, &verifier) {
             Ok(walk) => walk,
-            Err(damage) => return Ok(ChainVerdict::damaged(row.name, damage)),
+            Err(damage) => return Ok(damaged_by(damage)),
         };
-        let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, damage: None };
+        // A later checkpoint may be missing from the copies outside that were read before.
+        walk.anchor_max = outside.keys().next_back().copied().unwrap_or(i64::MAX);
+        let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, before: None, damage: None };
         check.start(self).await?;
-        check.run(self, meter).await?;
+        let is_trusted = trusted.is_some();
+        Ok(Prepared::Open(Box::new(OpenChain { check, outside, excused, signed, is_trusted, restores, from: None })))
+    }
+}
+
+/// The result of walking over all chains.
+struct Walked {
+    verdicts: Vec<ChainVerdict>,
+    /// The checkpoints from which the next verification may continue.
+    verified: Vec<VerifiedChain>,
+    /// The reason why every line was read, if the last verification was not continued.
+    full: Option<FullReason>,
+}
+
+/// A chain before its lines are read.
+enum Prepared {
+    Damaged(Box<ChainVerdict>),
+    Open(Box<OpenChain>),
+}
+
+impl Prepared {
+    /// The number of lines to read.
+    fn lines(&self) -> i64 {
+        match self {
+            Self::Damaged(_) => 0,
+            Self::Open(open) => open.check.end - open.check.walk.seq,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Damaged(verdict) => &verdict.chain,
+            Self::Open(open) => &open.check.chain.name,
+        }
+    }
+}
+
+/// A chain that is about to be read.
+struct OpenChain {
+    check: Check,
+    /// Checkpoints that the caller kept outside, without those that a restore excuses.
+    outside: Notes,
+    /// The last position that must be signed for that.
+    excused: Option<i64>,
+    /// The last position that anybody signed.
+    signed: Option<i64>,
+    is_trusted: bool,
+    restores: Vec<RecordedRestore>,
+    /// The checkpoint that the walk continues from.
+    from: Option<VerifiedChain>,
+}
+
+impl OpenChain {
+    /// Reads the lines. Returns the verdict, and the checkpoint from which the next verification may continue.
+    async fn finish(
+        self,
+        store: &Store,
+        meter: &mut ProgressMeter<'_>,
+    ) -> Result<(ChainVerdict, Option<VerifiedChain>), StoreError> {
+        let Self { mut check, outside, excused, signed, is_trusted, restores, from } = self;
+        check.run(store, meter).await?;
+        let end = check.end;
         if check.damage.is_none()
             && let Some(signed) = signed.filter(|signed| *signed > end)
         {
@@ -181,222 +300,8 @@ impl Store {
         {
             check.damage = Some(Damage { seq, id: None, what: DamageKind::UnsignedRestore });
         }
-        Ok(check.verdict(trusted.is_some(), restores))
-    }
-}
-
-/// The state of verifying one chain.
-pub(super) struct Check {
-    pub(super) chain: ChainRow,
-    /// The last position that retention removed.
-    pub(super) removed: i64,
-    pub(super) walk: ChainWalk,
-    pub(super) end: i64,
-    /// Checkpoints from outside, by position.
-    pub(super) notes: BTreeMap<i64, Vec<Checkpoint>>,
-    pub(super) damage: Option<Damage>,
-}
-
-impl Check {
-    /// Checks the position at which the chain starts now.
-    pub(super) async fn start(&mut self, store: &Store) -> Result<(), StoreError> {
-        let first = store.database().first_row(self.chain.number.into()).await?;
-        if let Some((seq, id)) = first.and_then(|row| Some((row.seq?, row.id)))
-            && seq <= self.walk.seq
-        {
-            self.damage = Some(Damage { seq, id, what: DamageKind::Inserted });
-        }
-        let seq = self.walk.seq;
-        let stored = store.database().checkpoint(self.chain.number, Nearest::UpTo(seq)).await?;
-        let mut looked = Ok(());
-        if let Some((_, note)) = stored.filter(|(signed, _)| *signed == seq && seq > 0) {
-            looked = self.walk.check_note(&note).map(drop);
-        }
-        for checkpoint in self.notes.get(&seq).into_iter().flatten() {
-            looked = looked.and_then(|()| self.walk.check_checkpoint(checkpoint));
-        }
-        self.damage = self.damage.take().or(looked.err());
-        Ok(())
-    }
-
-    pub(super) async fn run(&mut self, store: &Store, meter: &mut ProgressMeter<'_>) -> Result<(), StoreError> {
-        let (database, number) = (store.database(), self.chain.number);
-        let mut size = STRETCH_MAX / 4;
-        let mut ahead: Option<(i64, Stretch)> = None;
-        while self.damage.is_none() && self.walk.seq < self.end {
-            let begun = self.walk.clone();
-            let (last, stretch) = match ahead.take() {
-                Some(ahead) => ahead,
-                None => {
-                    let last = self.end.min(begun.seq.saturating_add(size));
-                    (last, database.stretch(number, begun.seq + 1, last).await?)
-                }
-            };
-            let notes = self.notes.range(begun.seq + 1..=last).map(|(seq, notes)| (*seq, notes.clone())).collect();
-            let job = Job { walk: begun.clone(), last, notes };
-            // Reads the next range while this one is checked.
-            let following = self.end.min(last.saturating_add(size));
-            let reading = database.stretch(number, last + 1, following);
-            let (checked, read) = tokio::join!(tokio::task::spawn_blocking(move || job.run(stretch)), reading);
-            let Checked { walk, damage, bytes } = checked.map_err(|_| StoreError::Closed)?;
-            match damage {
-                None => {
-                    meter.add(walk.seq - begun.seq);
-                    self.walk = walk;
-                    ahead = Some((following, read?));
-                }
-                Some(damage) => {
-                    if !self.begin_again(store, begun).await? {
-                        (self.walk, self.damage) = (walk, Some(damage));
-                    }
-                }
-            }
-            size = if bytes > STRETCH_BYTES { (size / 2).max(STRETCH_MIN) } else { (size * 2).min(STRETCH_MAX) };
-        }
-        Ok(())
-    }
-
-    /// Continues after retention removed records meanwhile, which looks like damage. Returns `false` if it did not.
-    async fn begin_again(&mut self, store: &Store, begun: ChainWalk) -> Result<bool, StoreError> {
-        let removal = store.database().removal(self.chain.number).await?;
-        let Some(removal) = removal.filter(|removal| removal.seq != self.removed) else { return Ok(false) };
-        self.removed = removal.seq;
-        match ChainWalk::begin(&self.chain, removal, &begun.verifier) {
-            Ok(again) if again.seq > begun.seq => self.walk = ChainWalk { counts: begun.counts, ..again },
-            Ok(again) => self.walk = ChainWalk { stubs: again.stubs, ..begun },
-            Err(damage) => self.damage = Some(damage),
-        }
-        Ok(true)
-    }
-
-    fn verdict(self, is_trusted: bool, restores: Vec<RecordedRestore>) -> ChainVerdict {
-        let WalkCounts { records, payloads, erased, checkpoints, last_signed } = self.walk.counts;
-        ChainVerdict {
-            chain: self.chain.name,
-            lines: (self.walk.seq - self.removed).max(0),
-            removed: self.removed,
-            records,
-            checkpoints,
-            payloads,
-            erased,
-            last_signed,
-            is_trusted,
-            restores,
-            damage: self.damage,
-        }
-    }
-}
-
-/// A range to check on a blocking thread.
-struct Job {
-    walk: ChainWalk,
-    last: i64,
-    notes: BTreeMap<i64, Vec<Checkpoint>>,
-}
-
-struct Checked {
-    walk: ChainWalk,
-    damage: Option<Damage>,
-    bytes: usize,
-}
-
-impl Job {
-    fn run(mut self, stretch: Stretch) -> Checked {
-        let positions = stretch.positions(&self.walk, self.last);
-        let bytes = positions.bytes;
-        let damage = self.follow(&positions).err();
-        Checked { walk: self.walk, damage, bytes }
-    }
-
-    fn follow(&mut self, positions: &Positions) -> Result<(), Damage> {
-        for position in &positions.list {
-            self.walk.step(position)?;
-            for note in positions.notes.get(&position.seq).into_iter().flatten() {
-                self.walk.check_note(note)?;
-            }
-            for checkpoint in self.notes.get(&position.seq).into_iter().flatten() {
-                self.walk.check_checkpoint(checkpoint)?;
-            }
-        }
-        if self.walk.seq < self.last {
-            return Err(Damage { seq: self.walk.seq + 1, id: None, what: DamageKind::Missing });
-        }
-        Ok(())
-    }
-}
-
-/// Checkpoints and keys from outside the database, by the name of the chain.
-struct Evidence {
-    notes: BTreeMap<String, Vec<String>>,
-    trusted: BTreeMap<String, Verifier>,
-    /// The ends of older chains, which the first record of the next chain states.
-    ends: BTreeMap<String, Vec<Checkpoint>>,
-}
-
-impl Evidence {
-    /// Trusts the keys that trusted keys signed, and the older keys whose chains they continue.
-    async fn follow_keys(&mut self, store: &Store, rows: &[ChainRow]) -> Result<(), StoreError> {
-        for Succession { old, new, .. } in store.successions().await? {
-            if self.trusted.get(old.chain()) == Some(&old) && rows.iter().any(|row| row.name == new.chain()) {
-                self.trusted.insert(new.chain().to_owned(), new);
-            }
-        }
-        // The newest first: each one leads to the one before.
-        for Predecessor { by, seq, old, end } in store.predecessors().await?.into_iter().rev() {
-            let is_signed = rows.iter().any(|row| row.name == by && row.signed_seq.is_some_and(|signed| signed >= seq));
-            if is_signed && self.trusted.contains_key(&by) {
-                self.ends.entry(old.chain().to_owned()).or_default().push(end);
-                self.trusted.entry(old.chain().to_owned()).or_insert(old);
-            }
-        }
-        Ok(())
-    }
-
-    fn new(options: VerifyOptions) -> Result<Self, StoreError> {
-        let mut notes = BTreeMap::<String, Vec<String>>::new();
-        for note in options.checkpoints {
-            let chain = Checkpoint::claimed_chain(&note).ok_or(StoreError::Checkpoint { source: NoteError::Form })?;
-            notes.entry(chain.to_owned()).or_default().push(note);
-        }
-        let trusted = options.trusted.into_iter().map(|verifier| (verifier.chain().to_owned(), verifier)).collect();
-        Ok(Self { notes, trusted, ends: BTreeMap::new() })
-    }
-
-    /// Verdicts for chains that should exist and do not.
-    fn missing(self) -> Vec<ChainVerdict> {
-        let signed = |notes: &Vec<String>| notes.iter().filter_map(|note| claimed_seq(note)).max().unwrap_or(0);
-        let truncated = self.notes.iter().map(|(chain, notes)| {
-            let what = DamageKind::Truncated { signed: signed(notes) };
-            ChainVerdict::damaged(chain.clone(), Damage { seq: 1, id: None, what })
-        });
-        let gone = self.trusted.keys().filter(|chain| !self.notes.contains_key(*chain)).map(|chain| {
-            ChainVerdict::damaged(chain.clone(), Damage { seq: 0, id: None, what: DamageKind::ChainGone })
-        });
-        truncated.chain(gone).collect()
-    }
-}
-
-pub(super) struct ProgressMeter<'p> {
-    progress: &'p mut (dyn FnMut(Progress) + Send),
-    now: Progress,
-    told: u64,
-}
-
-impl<'p> ProgressMeter<'p> {
-    pub(super) fn new(progress: &'p mut (dyn FnMut(Progress) + Send), total: u64) -> Self {
-        Self { progress, now: Progress { done: 0, total }, told: 0 }
-    }
-
-    fn add(&mut self, lines: i64) {
-        self.now.done += lines.max(0).unsigned_abs();
-        if self.now.done - self.told >= PROGRESS_LINES {
-            self.tell();
-        }
-    }
-
-    fn tell(&mut self) {
-        self.told = self.now.done;
-        (self.progress)(self.now);
+        let verified = VerifiedChain::after(&check.walk, &outside, from);
+        Ok((check.verdict(is_trusted, restores), verified))
     }
 }
 
@@ -405,6 +310,7 @@ impl ChainVerdict {
         Self {
             chain,
             lines: 0,
+            verified_before: None,
             removed: 0,
             records: 0,
             checkpoints: 0,
@@ -416,31 +322,4 @@ impl ChainVerdict {
             damage: Some(damage),
         }
     }
-}
-
-fn opened(notes: &[String], verifier: &Verifier) -> Result<BTreeMap<i64, Vec<Checkpoint>>, StoreError> {
-    let mut checkpoints = BTreeMap::<i64, Vec<Checkpoint>>::new();
-    for note in notes {
-        let checkpoint = Checkpoint::open(note, verifier)?;
-        checkpoints.entry(checkpoint.seq).or_default().push(checkpoint);
-    }
-    Ok(checkpoints)
-}
-
-/// Takes away the checkpoints of histories that restores replaced. Returns the last position that must be signed for that.
-fn excuse(notes: &mut BTreeMap<i64, Vec<Checkpoint>>, restores: &[RecordedRestore]) -> Option<i64> {
-    let mut needed = None;
-    for checkpoints in notes.values_mut() {
-        checkpoints.retain(|checkpoint| {
-            let restore = restores.iter().find(|restore| restore.excuses(checkpoint));
-            needed = needed.max(restore.map(|restore| restore.seq));
-            restore.is_none()
-        });
-    }
-    notes.retain(|_, checkpoints| !checkpoints.is_empty());
-    needed
-}
-
-fn claimed_seq(note: &str) -> Option<i64> {
-    note.lines().nth(1)?.parse().ok()
 }

@@ -97,7 +97,28 @@ async fn an_unverified_log_is_named() {
     };
     fixture.note(old).await;
     let html = page(&fixture, &anna, "/ui/").await;
-    assert!(html.contains("The activity log was not verified for 8 days"), "{html}");
+    assert!(html.contains("The activity log was not verified in full for 8 days"), "{html}");
     assert!(html.contains("href=\"/ui/settings#verify\""), "{html}");
     fixture.stop().await;
+}
+
+/// A verification of new lines does not count as one of the whole log.
+#[tokio::test]
+async fn only_a_full_verification_ends_the_reminder() {
+    for (days, is_reminded) in [(6, false), (9, true)] {
+        let fixture = Fixture::new().await;
+        let anna = fixture.person("anna", "no hash").await;
+        let full_ms = NOW_MS - days * 86_400_000;
+        let part = NewRecord {
+            kind: Kind::Settings,
+            status: Status::Success,
+            code: Some(mcpproxy_gateway::LOG_VERIFIED.to_owned()),
+            metadata: format!("{{\"user\":\"anna\",\"full\":false,\"last_full_ms\":{full_ms}}}"),
+            ..refusal(0)
+        };
+        fixture.note(part).await;
+        let html = page(&fixture, &anna, "/ui/").await;
+        assert_eq!(html.contains("The activity log was not verified in full for 9 days"), is_reminded, "{html}");
+        fixture.stop().await;
+    }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use mcpproxy_core::review::weakening::{Rules, Weaker};
 use mcpproxy_core::settings::{Unclassified, Unresolved, parse};
-use mcpproxy_gateway::{HeldChanges, Verification, VerifiedLog};
+use mcpproxy_gateway::{HeldChanges, Verification};
+use mcpproxy_store::{FullReason, Kind, NewRecord, Status, VerifiedLog, VerifyExtent};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::time::timeout;
 
 use super::people::{Person, code_at};
-use super::{Fixture, PATIENCE, refusal, text};
+use super::{Fixture, NOW_MS, PATIENCE, refusal, text};
 
 async fn page(fixture: &Fixture, person: &Person) -> String {
     let response = fixture.send(Method::GET, "/ui/settings", &[("cookie", &person.cookie)]).await;
@@ -87,6 +88,41 @@ async fn the_log_is_verified_in_the_background() {
     fixture.stop().await;
 }
 
+#[tokio::test]
+async fn everything_can_be_verified() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    fixture.note(refusal(1)).await;
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains(">Verify now</button>") && html.contains(">Verify everything</button>"), "{html}");
+    assert_eq!(fixture.post(&anna, "/ui/settings/verify", "extent=everything").await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(verified(&fixture).await.full, Some(FullReason::Asked));
+    fixture.stop().await;
+}
+
+/// A verification of new lines is not called one of the whole log.
+#[tokio::test]
+async fn lines_that_were_not_read_again_are_named() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    let part = NewRecord {
+        kind: Kind::Settings,
+        status: Status::Success,
+        code: Some(mcpproxy_gateway::LOG_VERIFIED.to_owned()),
+        message: Some("intact since the last verification: 7 new lines".to_owned()),
+        metadata: format!("{{\"user\":\"anna\",\"full\":false,\"last_full_ms\":{}}}", NOW_MS - 3 * 86_400_000),
+        ..refusal(0)
+    };
+    fixture.note(part).await;
+    let html = page(&fixture, &anna).await;
+    for part in ["The log is intact since the last verification.", "Earlier lines were not read again.", "7 new lines"]
+    {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    assert!(!html.contains("The log is intact.</strong>"), "{html}");
+    fixture.stop().await;
+}
+
 /// A changed record is found, and both pages say so.
 #[tokio::test]
 async fn damage_is_shown() {
@@ -97,7 +133,7 @@ async fn damage_is_shown() {
     let mut behind = SqliteConnection::connect(&path).await.unwrap();
     sqlx::query("UPDATE records SET tool = 'list_users'").execute(&mut behind).await.unwrap();
     behind.close().await.unwrap();
-    assert!(fixture.gateway.verify_log("anna"));
+    assert!(fixture.gateway.verify_log("anna", VerifyExtent::SinceLast));
     let found = verified(&fixture).await;
     assert!(!found.is_intact() && found.summary().contains(&id.to_string()), "{}", found.summary());
     let html = page(&fixture, &anna).await;

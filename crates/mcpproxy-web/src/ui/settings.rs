@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{HeaderValue, StatusCode, Uri};
 use mcpproxy_gateway::{Confirmation, Confirmed};
-use mcpproxy_store::{Filter, Kind, StoreError};
+use mcpproxy_store::{Filter, Kind, StoreError, VerifyExtent};
 
 use super::account::for_browser;
 use super::events::Topic;
@@ -148,7 +148,12 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
 
 /// Verifies the log in the background. If a verification is running already, the page shows that one.
 async fn verify(State(app): State<AppState>, posted: Posted) -> Response {
-    app.web.gateway.verify_log(posted.signed.name());
+    let extent = match posted.form.filled("extent") {
+        None => VerifyExtent::SinceLast,
+        // In doubt, everything is verified.
+        Some(_) => VerifyExtent::Everything,
+    };
+    app.web.gateway.verify_log(posted.signed.name(), extent);
     Redirect::to("/ui/settings#verify").into_response()
 }
 

@@ -95,11 +95,14 @@ Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on
     #[command(after_help = "\
 Examples:
   mcpproxy activity verify
+  mcpproxy activity verify --full
   mcpproxy activity verify --checkpoint /mnt/elsewhere/checkpoints.txt
   mcpproxy activity verify proof.jsonl --key \"$(cat key.txt)\"
 
-The exit code is 0 if the log is intact and 1 if it is damaged. In a SQLite database, the command also compares \
-the indexes with the records. A checkpoint from outside the database \
+The exit code is 0 if no damage is found and 1 if the log is damaged. Of a log with more than 200,000 lines, the command \
+reads only the lines since its last run, and says so. It does not notice a change of an earlier line then. With --full, \
+after 7 days, and whenever something is in doubt, it reads every line. In a SQLite database, it then also compares the \
+indexes with the records. A checkpoint from outside the database \
 detects a log whose end was cut off. The command uses `checkpoint.txt` in the data folder. To keep copies \
 where an attacker cannot change them, set `activity.checkpoints_to` in the settings.")]
     Verify(verify::Verify),

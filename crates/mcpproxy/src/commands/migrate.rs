@@ -60,6 +60,7 @@ pub(crate) async fn run(home: &Home, format: Format, migrate: &Migrate) -> anyho
     let tables: BTreeMap<_, _> = copied.tables.iter().cloned().collect();
     // Until here, no gateway opens the new database.
     copied.finish().await?;
+    home.forget_verification()?;
     source.close().await;
     if migrate.switch {
         switch(home, &migrate.to)?;

@@ -101,6 +101,7 @@ pub(crate) async fn run(home: &Home, format: Format, args: &RestoreArgs) -> anyh
     }
     let pending = serde_json::to_string(&restore).context("could not describe the restore")?;
     replace_file(&home.restore_pending(), &pending, Readers::OnlyUs)?;
+    home.forget_verification()?;
     let replaced = Replaced::new(home);
     let work =
         Work { home, archive: &archive, checkpoint: &files.checkpoint(), restore: &restore, replaced: &replaced };

@@ -2,20 +2,29 @@
 //!
 //! Two checks together cover what the other commands read. The chain proves the table of records. SQLite's
 //! `integrity_check` proves that the indexes, which filters use, have every row of the table.
+//!
+//! A large log is not read again from its start each time: the command goes on after the lines of the last verification,
+//! and says so. The store decides when it may.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use mcpproxy_store::{ChainVerdict, Checkpoint, Damage, RecordedRestore, Restore, Verifier, VerifyOptions};
+use jiff::Timestamp;
+use mcpproxy_store::{
+    ChainVerdict, Checkpoint, Damage, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore, VerifiedLog,
+    Verifier, VerifyExtent, VerifyOptions, VerifyRun, verified_checkpoints,
+};
 use serde::Serialize;
 
 use super::words::{counted, grouped};
 use super::{bundle, open};
+use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::progress::{Output, Progress};
+use crate::terminal::time::{local_time, now_ms};
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -27,6 +36,9 @@ pub(crate) struct Verify {
     /// Public key that must have signed, from `mcpproxy activity key`; repeatable
     #[arg(long = "key", value_name = "KEY", value_parser = parse_key)]
     keys: Vec<Verifier>,
+    /// Read every line, also those of the last verification
+    #[arg(long, conflicts_with = "bundle")]
+    full: bool,
 }
 
 pub(super) async fn run(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exit> {
@@ -55,7 +67,16 @@ struct Key {
 
 #[derive(Serialize)]
 struct Log {
+    /// True if no damage was found in what was read.
     intact: bool,
+    /// True if every line was read.
+    full: bool,
+    /// The reason for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    full_reason: Option<String>,
+    /// The time of the last full verification, if this one was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_full: Option<String>,
     chains: Vec<Chain>,
     /// Damage of the file and its indexes, as SQLite reports it.
     database_damage: Vec<String>,
@@ -67,7 +88,10 @@ struct Chain {
     intact: bool,
     /// True if the key comes from outside the database.
     key_trusted: bool,
+    /// The lines that this verification read.
     lines: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified_before: Option<Before>,
     lines_removed: i64,
     records: u64,
     checkpoints: u64,
@@ -78,6 +102,16 @@ struct Chain {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     restores: Vec<ChainRestore>,
     damage: Option<ChainDamage>,
+}
+
+/// The lines that were not read again.
+#[derive(Serialize)]
+struct Before {
+    lines: i64,
+    /// The last of them.
+    position: i64,
+    /// The time of the verification that read them.
+    time: String,
 }
 
 /// A restore from a backup.
@@ -109,27 +143,28 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
         Err(error) => output::tell(&format!("note: This gateway's key is not used: {error:#}")),
     }
     let Some(store) = open(home).await? else {
-        return nothing(format, &notes);
+        let kept = verified_checkpoints(&home.verified(), &location(home)?);
+        return nothing(format, notes.iter().chain(&kept));
     };
-    let database_damage = store.file_damage().await?;
     let mut progress = Progress::new("lines", Output::Elsewhere);
-    let options = VerifyOptions { checkpoints: notes, trusted };
-    let verdicts = match store.verify(options, &mut |done| progress.show(done.done, Some(done.total))).await {
-        // A file with damaged pages may not be readable to the end.
-        Err(error) if !database_damage.is_empty() => {
-            output::tell(&format!("note: The chains cannot be verified: {:#}", anyhow::Error::from(error)));
-            Vec::new()
-        }
-        verdicts => verdicts?,
+    let run = VerifyRun {
+        evidence: VerifyOptions { checkpoints: notes, trusted },
+        file: Some(home.verified()),
+        extent: if verify.full { VerifyExtent::Everything } else { VerifyExtent::SinceLast },
+        now_ms: now_ms(),
+        small_lines: SMALL_CHAIN_LINES,
     };
+    let found = store.verify_log(run, &mut |done| progress.show(done.done, Some(done.total))).await?;
     drop(progress);
-    let chains: Vec<Chain> = verdicts.iter().map(Chain::from).collect();
-    let intact = database_damage.is_empty() && chains.iter().all(|chain| chain.intact);
-    let log = Log { intact, chains, database_damage };
+    if let Some(error) = &found.unread {
+        output::tell(&format!("note: The chains cannot be verified: {error}"));
+    }
+    let log = Log::from(&found);
     format.print(&log, || match (log.chains.as_slice(), log.database_damage.as_slice()) {
         ([], []) => "No records.\n".to_owned(),
         (chains, found) => chains.iter().map(text).chain(database_text(found)).collect(),
     })?;
+    tell_extent(home, &found);
     if !log.database_damage.is_empty() {
         output::tell(
             "hint: restore the database from a backup; if only indexes are damaged, stop the gateway and run \
@@ -147,24 +182,50 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
 }
 
 /// Reports a missing log: fine for a new folder, damage if a checkpoint proves that there was one.
-fn nothing(format: Format, notes: &[String]) -> anyhow::Result<Exit> {
-    if let Some(chain) = notes.iter().find_map(|note| Checkpoint::claimed_chain(note)) {
+fn nothing<'n>(format: Format, mut notes: impl Iterator<Item = &'n String>) -> anyhow::Result<Exit> {
+    if let Some(chain) = notes.find_map(|note| Checkpoint::claimed_chain(note)) {
         let message = format!(
             "The log is gone. There are no records, but a checkpoint says that chain {} had some.",
             line(chain)
         );
         return Err(Failure::new(Exit::Failed, message).hint("restore the database from a backup").into());
     }
-    let log = Log { intact: true, chains: Vec::new(), database_damage: Vec::new() };
+    let log = Log {
+        intact: true,
+        full: true,
+        full_reason: None,
+        last_full: None,
+        chains: Vec::new(),
+        database_damage: Vec::new(),
+    };
     format.print(&log, || "No records.\n".to_owned())?;
     Ok(Exit::Done)
+}
+
+/// Says what was not read, and what could not be kept.
+fn tell_extent(home: &Home, found: &VerifiedLog) {
+    if !found.is_full() {
+        let last = found.last_full_ms.map(local_time).unwrap_or_default();
+        output::tell(&format!(
+            "note: Lines of earlier verifications were not read again. Every line was last read at {last}.\n\
+             hint: to read every line now, run `{}`",
+            home.command("mcpproxy", "activity verify --full")
+        ));
+    }
+    if let Some(why) = &found.not_kept {
+        output::tell(&match found.is_intact() {
+            true => format!("note: The next verification starts from the beginning: {why}"),
+            false => format!("warning: Use --full until the damage is repaired, because it could not be noted: {why}"),
+        });
+    }
 }
 
 /// Returns all checkpoints from outside the database.
 fn checkpoints(home: &Home, files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     let newest = home.checkpoint();
     let mut notes = Vec::new();
-    for path in files.iter().chain(newest.exists().then_some(&newest)) {
+    // The newest first: a gateway appends a checkpoint to the file with all of them before it replaces the newest.
+    for path in newest.exists().then_some(&newest).into_iter().chain(files) {
         let text = std::fs::read_to_string(path).with_context(|| format!("could not read `{}`", path.display()))?;
         let found = Checkpoint::notes(&text);
         if found.is_empty() {
@@ -183,16 +244,29 @@ fn text(chain: &Chain) -> String {
         (None, None) => "not signed yet".to_owned(),
     };
     let good = if chain.damage.is_some() { "valid line" } else { "line" };
-    let mut facts = vec![counted(chain.lines.unsigned_abs(), good)];
+    let mut facts = vec![match &chain.verified_before {
+        Some(before) => {
+            format!("{} after position {}", counted(chain.lines.unsigned_abs(), good), grouped(before.position))
+        }
+        None => counted(chain.lines.unsigned_abs(), good),
+    }];
     if chain.lines_removed > 0 {
         facts.push(format!("{} older removed by retention", grouped(chain.lines_removed)));
     }
     facts.extend([counted(chain.checkpoints, "checkpoint"), signed]);
     let name = line(&chain.chain);
-    let mut text = match &chain.damage {
-        None => format!("chain {name}: {}: intact\n", facts.join(", ")),
-        Some(damage) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
+    let mut text = match (&chain.damage, &chain.verified_before) {
+        (None, None) => format!("chain {name}: {}: intact\n", facts.join(", ")),
+        (None, Some(_)) => format!("chain {name}: {}: intact since then\n", facts.join(", ")),
+        (Some(damage), _) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
     };
+    if let Some(before) = &chain.verified_before {
+        text.push_str(&format!(
+            "  not read again: {}, verified {}\n",
+            counted(before.lines.unsigned_abs(), "line"),
+            before.time
+        ));
+    }
     for restore in &chain.restores {
         text.push_str(&format!("  {}: {}\n", line(&restore.time), line(&restore.text)));
     }
@@ -212,6 +286,29 @@ fn parse_key(text: &str) -> Result<Verifier, String> {
     Verifier::parse(text).ok_or_else(|| "expected a key from `mcpproxy activity key`".to_owned())
 }
 
+impl From<&VerifiedLog> for Log {
+    fn from(found: &VerifiedLog) -> Self {
+        Self {
+            intact: found.is_intact(),
+            full: found.is_full(),
+            full_reason: found.full.as_ref().map(ToString::to_string),
+            last_full: found.last_full_ms.filter(|_| !found.is_full()).map(rfc3339),
+            chains: found.chains.iter().map(Chain::from).collect(),
+            database_damage: found.database_damage.clone(),
+        }
+    }
+}
+
+impl From<VerifiedBefore> for Before {
+    fn from(VerifiedBefore { seq, lines, time_ms }: VerifiedBefore) -> Self {
+        Self { lines, position: seq, time: rfc3339(time_ms) }
+    }
+}
+
+fn rfc3339(time_ms: i64) -> String {
+    Timestamp::from_millisecond(time_ms).map(|time| format!("{time:.3}")).unwrap_or_default()
+}
+
 impl From<&ChainVerdict> for Chain {
     fn from(verdict: &ChainVerdict) -> Self {
         Self {
@@ -219,6 +316,7 @@ impl From<&ChainVerdict> for Chain {
             intact: verdict.damage.is_none(),
             key_trusted: verdict.is_trusted,
             lines: verdict.lines,
+            verified_before: verdict.verified_before.map(Before::from),
             lines_removed: verdict.removed,
             records: verdict.records,
             checkpoints: verdict.checkpoints,

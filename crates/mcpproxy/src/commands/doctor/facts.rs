@@ -9,7 +9,9 @@ use std::time::Duration;
 use http::Method;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_core::{DeniedBy, Mistake};
-use mcpproxy_store::{Checkpoint, Filter, Kind, Location, Record, Status, Store, StoreError, TokenInfo, VerifyOptions};
+use mcpproxy_store::{
+    Checkpoint, Filter, Kind, Location, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, TokenInfo, VerifyOptions,
+};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -24,8 +26,6 @@ use crate::operator_files::{self, settings_file};
 use crate::terminal::output::line;
 use crate::terminal::time::now_ms;
 
-/// Verifying more lines takes too long for a check that people wait for.
-const VERIFIED_LINES_MAX: i64 = 200_000;
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A gateway that needs longer does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -120,6 +120,12 @@ pub(crate) enum ChainState {
     Intact(usize),
     Damaged(String),
     NotVerified(String),
+    /// Verifying so many lines takes too long for a check that people wait for.
+    TooLong {
+        lines: usize,
+        /// The last verification of every line.
+        full_ms: Option<i64>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -301,8 +307,9 @@ async fn storage(home: &Home, depth: Depth) -> anyhow::Result<Option<(StorageFac
 /// Verifies the chain, unless that would take long.
 async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
     let lines: i64 = store.chains().await?.iter().map(|chain| chain.lines - chain.removed_seq).sum();
-    if lines > VERIFIED_LINES_MAX {
-        return Ok(ChainState::NotVerified(format!("{lines} lines take too long to verify here")));
+    if lines > SMALL_CHAIN_LINES {
+        let full_ms = store.last_full_verification_ms(&home.verified());
+        return Ok(ChainState::TooLong { lines: usize::try_from(lines).unwrap_or_default(), full_ms });
     }
     let checkpoints = std::fs::read_to_string(home.checkpoint()).map(|text| Checkpoint::notes(&text));
     let key = home.existing_signing_key().ok().flatten();

@@ -1,7 +1,7 @@
 //! "Needs attention": each entry says what is wrong and how to fix it, with a link or a command.
 
 use mcpproxy_core::Untrusted;
-use mcpproxy_gateway::{Drift, HeldChanges, ServerStatus, StateName};
+use mcpproxy_gateway::{Drift, HeldChanges, ServerStatus, StateName, fully_verified_ms};
 use mcpproxy_store::{Health, Record, Status};
 
 use crate::ui::pages::amount::{counted, items, one_line};
@@ -173,14 +173,17 @@ fn of_review(server: &ServerStatus) -> Attention {
 
 fn of_verification(facts: &Facts<'_>) -> Option<Attention> {
     let days = |since_ms: i64| (facts.now_ms - since_ms) / DAY_MS;
+    // Only a verification of every line counts.
+    let full_ms = |last: &Record| fully_verified_ms(last).unwrap_or_default();
     let mut entry = match (facts.last_verification, facts.log_since_ms) {
         (Some(last), _) if last.status != Status::Success => {
             let entry = Attention::new("bad", "The last verification found damage in the activity log");
             entry.quotes(last.message.as_ref().map(Untrusted::for_json).unwrap_or_default())
         }
-        (Some(last), _) if days(last.time_ms()) >= VERIFY_DAYS => {
-            Attention::new("warn", &format!("The activity log was not verified for {} days", days(last.time_ms())))
-        }
+        (Some(last), _) if days(full_ms(last)) >= VERIFY_DAYS => Attention::new(
+            "warn",
+            &format!("The activity log was not verified in full for {} days", days(full_ms(last))),
+        ),
         (None, Some(since_ms)) if days(since_ms) >= VERIFY_DAYS => {
             let title = format!("The activity log was never verified here, in {} days", days(since_ms));
             Attention::new("warn", &title)

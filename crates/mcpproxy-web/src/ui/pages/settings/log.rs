@@ -1,8 +1,8 @@
 //! The storage and the chains of the activity log, and their verification.
 
 use mcpproxy_core::Untrusted;
-use mcpproxy_gateway::{Verification, VerifiedLog};
-use mcpproxy_store::{ChainInfo, ChainVerdict, DatabaseSize, Health, Record, Status};
+use mcpproxy_gateway::{Verification, fully_verified_ms};
+use mcpproxy_store::{ChainInfo, ChainVerdict, DatabaseSize, Health, Record, Status, VerifiedLog};
 use serde_json::Value;
 
 use crate::ui::pages::amount::{grouped, one_line, size};
@@ -95,6 +95,10 @@ pub(crate) enum VerifyView {
 #[derive(Debug)]
 pub(crate) struct VerifyResult {
     pub(crate) is_intact: bool,
+    /// False if only lines since the last verification were read.
+    pub(crate) is_full: bool,
+    /// The time of the last full verification, if this one was none.
+    pub(crate) last_full: Option<Time>,
     pub(crate) by: Visible,
     pub(crate) time: Time,
     pub(crate) summary: Visible,
@@ -107,6 +111,8 @@ pub(crate) struct VerifyResult {
 pub(crate) struct VerdictRow {
     pub(crate) name: Visible,
     pub(crate) lines: String,
+    /// The lines that were not read again.
+    pub(crate) before: Option<String>,
     pub(crate) checkpoints: String,
     pub(crate) is_trusted: bool,
     pub(crate) damage: Option<Visible>,
@@ -121,7 +127,8 @@ impl VerifyView {
                 done: progress.done,
                 total: progress.total,
                 words: match progress.total {
-                    0 => "Checking the database file.".to_owned(),
+                    0 => "Reading the log.".to_owned(),
+                    total if progress.done >= total => "Checking the database file.".to_owned(),
                     total => format!("{} of {} lines.", grouped(progress.done), grouped(total)),
                 },
             },
@@ -129,7 +136,7 @@ impl VerifyView {
                 Self::Failed { why: Visible::of(&one_line(why, DAMAGE_CHARS)) }
             }
             Verification::Ended { by, ended_ms, result: Ok(found) } => {
-                Self::Ended(Box::new(VerifyResult::new(found, by, Time::new(*ended_ms, now_ms))))
+                Self::Ended(Box::new(VerifyResult::new(found, by, *ended_ms, now_ms)))
             }
             Verification::None => {
                 last.map_or(Self::Never, |last| Self::Ended(Box::new(VerifyResult::of_record(last, now_ms))))
@@ -143,11 +150,14 @@ impl VerifyView {
 }
 
 impl VerifyResult {
-    fn new(found: &VerifiedLog, by: &str, time: Time) -> Self {
+    fn new(found: &VerifiedLog, by: &str, ended_ms: i64, now_ms: i64) -> Self {
+        let last_full_ms = found.last_full_ms.filter(|_| !found.is_full());
         Self {
             is_intact: found.is_intact(),
+            is_full: found.is_full(),
+            last_full: last_full_ms.map(|at| Time::new(at, now_ms)),
             by: Visible::of(by),
-            time,
+            time: Time::new(ended_ms, now_ms),
             summary: Visible::of(&one_line(&found.summary(), DAMAGE_CHARS)),
             chains: found.chains.iter().take(CHAINS_MAX).map(VerdictRow::new).collect(),
             database_damage: found
@@ -161,8 +171,12 @@ impl VerifyResult {
     fn of_record(record: &Record, now_ms: i64) -> Self {
         let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
         let message = record.message.as_ref().map(Untrusted::for_json).unwrap_or_default();
+        let is_full = metadata.get("full").and_then(Value::as_bool).unwrap_or(true);
+        let last_full_ms = fully_verified_ms(record).filter(|_| !is_full);
         Self {
             is_intact: record.status == Status::Success,
+            is_full,
+            last_full: last_full_ms.map(|at| Time::new(at, now_ms)),
             by: Visible::of(metadata.get("user").and_then(Value::as_str).unwrap_or_default()),
             time: Time::new(record.time_ms(), now_ms),
             summary: Visible::of(&one_line(message, DAMAGE_CHARS)),
@@ -177,6 +191,7 @@ impl VerdictRow {
         Self {
             name: Visible::of(&verdict.chain),
             lines: grouped(verdict.lines.max(0).unsigned_abs()),
+            before: verdict.verified_before.map(|before| grouped(before.lines.max(0).unsigned_abs())),
             checkpoints: grouped(verdict.checkpoints),
             is_trusted: verdict.is_trusted,
             damage: verdict.damage.as_ref().map(|damage| Visible::of(&one_line(&damage.to_string(), DAMAGE_CHARS))),

@@ -6,6 +6,10 @@ use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, ok, or_ok, skipped, 
 use crate::commands::doctor::facts::{ChainState, Facts, PortState, StorageState};
 use crate::terminal::output::{counted, line};
 
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// A large log needs a full verification after so many days.
+const FULL_DAYS: i64 = 7;
+
 pub(super) fn gateway(facts: &Facts) -> Vec<Finding> {
     match &facts.gateway {
         Ok(Some(gateway)) => {
@@ -104,10 +108,26 @@ pub(super) fn chain(facts: &Facts) -> Vec<Finding> {
     with_storage(facts, |storage| match &storage.chain {
         ChainState::Intact(lines) => ok(format!("{} verified", counted(*lines, "line"))),
         ChainState::NotVerified(why) => skipped(format!("{why}. Run `{}`", facts.command("activity verify"))),
+        ChainState::TooLong { lines, full_ms } => too_long(facts, *lines, *full_ms),
         ChainState::Damaged(what) => {
             let message = format!("The activity log was changed: {}", line(what));
             let next = format!("{}. Then compare with a backup", facts.command("activity verify"));
             vec![found(Outcome::Error, message, next)]
         }
     })
+}
+
+/// Reports on a log that is too large to verify here.
+fn too_long(facts: &Facts, lines: usize, full_ms: Option<i64>) -> Vec<Finding> {
+    let lines = counted(lines, "line");
+    let full = facts.command("activity verify --full");
+    match full_ms.map(|full_ms| (facts.now_ms - full_ms) / DAY_MS) {
+        Some(days) if (0..FULL_DAYS).contains(&days) => {
+            let days = counted(usize::try_from(days + 1).unwrap_or_default(), "day");
+            ok(format!("every line was verified within {days}. The {lines} take too long to verify here"))
+        }
+        Some(_) | None => skipped(format!(
+            "{lines} take too long to verify here. Not verified in full for {FULL_DAYS} days. Run `{full}`"
+        )),
+    }
 }
