@@ -4,6 +4,7 @@
 pub(crate) mod account;
 pub(crate) mod attempt;
 pub(crate) mod invitation;
+pub(crate) mod open_session;
 pub(crate) mod operator_action;
 pub(crate) mod provider;
 mod recovery;

@@ -6,7 +6,9 @@ mod common;
 
 use common::{Place, call, refusal, success};
 use mcpproxy_core::{Untrusted, Variant};
-use mcpproxy_store::{HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, Status, WaitFor};
+use mcpproxy_store::{
+    HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, SessionId, Status, WaitFor,
+};
 
 const HOUR_MS: i64 = 3_600_000;
 /// The first millisecond of an hour.
@@ -18,6 +20,7 @@ on_both!(
     only_the_newest_refusals_are_read,
     the_database_is_measured,
     users_are_listed_with_their_sessions,
+    sessions_are_listed_and_ended,
 );
 
 async fn calls_are_counted_by_hour_and_intent(place: &Place) {
@@ -108,4 +111,22 @@ async fn users_are_listed_with_their_sessions(place: &Place) {
     check(30, true, Some(25), 2).await;
     check(122, true, Some(25), 1).await;
     check(500, true, Some(25), 0).await;
+}
+
+async fn sessions_are_listed_and_ended(place: &Place) {
+    let (store, _ledger) = place.open().await;
+    let invitation = store.invite([1; 32], None, 5, 1_000).await.unwrap();
+    assert!(store.create_user(&invitation, "anna", "hash", 10).await.unwrap());
+    let first = store.open_session("anna", [[2; 32], [3; 32]], 20).await.unwrap();
+    let second = store.open_session("anna", [[4; 32], [5; 32]], 25).await.unwrap();
+    let list = async |now_ms: i64, most: usize| store.list_sessions(now_ms, 100, 200, most).await.unwrap();
+    let all = list(30, 10).await;
+    let found: Vec<_> = all.iter().map(|one| (one.user.as_str(), one.created_ms, one.used_ms)).collect();
+    assert_eq!(found, [("anna", 25, 25), ("anna", 20, 20)]);
+    assert_eq!([&all[0].id, &all[1].id], [&SessionId::of(&second.secret), &SessionId::of(&first.secret)]);
+    assert_eq!((list(30, 1).await.len(), list(122, 10).await.len(), list(500, 10).await.len()), (1, 1, 0));
+    assert!(store.end_session(&all[1]).await.unwrap());
+    assert!(!store.end_session(&all[1]).await.unwrap(), "it has ended already");
+    assert_eq!(store.find_session(&first.secret, 30, 100, 200).await.unwrap(), None);
+    assert!(store.find_session(&second.secret, 30, 100, 200).await.unwrap().is_some());
 }

@@ -87,6 +87,8 @@
         scrollBy(0, innerHeight * 0.9);
       }, { once: true });
     }
+    // A reload repeats no form.
+    all("[data-reload]", root).forEach((one) => history.replaceState(null, "", one.dataset.reload));
     tick();
     zone(root);
     offer(root);

@@ -19,6 +19,7 @@ pub(crate) mod password;
 pub(crate) mod presence;
 pub(crate) mod records;
 pub(crate) mod recovery;
+pub(crate) mod session_places;
 pub(crate) mod sign_ins;
 pub(crate) mod slow_lane;
 pub(crate) mod totp;

@@ -99,11 +99,24 @@ pub struct Facts {
     /// The address of its own that `/metrics` has.
     pub metrics_address: Option<SocketAddr>,
     pub settings_path: PathBuf,
+    /// Settings that the command line replaces. The page of settings names this source.
+    pub overridden: Vec<Overridden>,
     /// The option that commands need to find the data folder, such as ` --home '/my data'`. Empty for the default folder.
     /// Only pages for signed-in users show it.
     pub home_option: String,
     /// The time in milliseconds since 1970.
     pub now_ms: fn() -> i64,
+}
+
+/// A setting that the command line replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overridden {
+    /// The path of the key, such as `listen`.
+    pub key: &'static str,
+    /// The value in force.
+    pub value: String,
+    /// The option or command, such as `--listen`.
+    pub by: &'static str,
 }
 
 impl Facts {

@@ -130,6 +130,7 @@ impl Fixture {
             tls: None,
             started: Instant::now(),
             settings_path: "/data/mcp_config.json".into(),
+            overridden: Vec::new(),
             home_option: " --home '/my data'".to_owned(),
             now_ms: || NOW_MS,
         };

@@ -29,9 +29,11 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, on};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use mcpproxy_store::SessionId;
 
 use crate::auth::identity::{AppState, Identity};
 use crate::auth::origin;
+use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::verb::Verb;
 use page::{Page, PageAccess};
@@ -103,6 +105,10 @@ async fn admit(State((app, page)): State<(AppState, &'static Page)>, request: Re
         Ok(identity) => identity,
         Err(error) => return unavailable(&error),
     };
+    if let Identity::User(signed) = &identity {
+        let peer = parts.extensions.get::<Peer>().copied();
+        app.auth.session_places.note(SessionId::of(&signed.secret), &parts.headers, peer, app.now_ms());
+    }
     if let Some(refusal) = refuse(&app, page, &identity, &parts).await {
         return refusal;
     }

@@ -95,6 +95,61 @@ impl fmt::Display for Visible {
 
 impl HtmlSafe for Visible {}
 
+/// A name that a page shows, with places where a line may break.
+pub(crate) trait Breakable {
+    /// Adds `<wbr>` after `_`, `-`, `:` and `.`, and before a capital letter that follows a small one. Without it, a browser
+    /// breaks `send_external_mail` in the middle of a word. The text that a user copies stays the same.
+    fn breakable(&self) -> Visible;
+}
+
+impl Breakable for Visible {
+    fn breakable(&self) -> Visible {
+        const BREAK: &str = "<wbr>";
+        let mut html = String::with_capacity(self.0.len() + 32);
+        // The character that ends a tag or an entity, which stay whole.
+        let mut until: Option<char> = None;
+        let (mut before, mut is_due) = (None::<char>, false);
+        for c in self.0.chars() {
+            if let Some(end) = until {
+                html.push(c);
+                until = until.filter(|_| c != end);
+                continue;
+            }
+            let is_word_start = c.is_uppercase() && before.is_some_and(char::is_lowercase);
+            if is_due || is_word_start {
+                html.push_str(BREAK);
+            }
+            until = match c {
+                '<' => Some('>'),
+                '&' => Some(';'),
+                _ => None,
+            };
+            is_due = matches!(c, '_' | '-' | ':' | '.');
+            before = Some(c);
+            html.push(c);
+        }
+        Visible(html)
+    }
+}
+
+impl Breakable for str {
+    fn breakable(&self) -> Visible {
+        Visible::of(self).breakable()
+    }
+}
+
+impl Breakable for String {
+    fn breakable(&self) -> Visible {
+        self.as_str().breakable()
+    }
+}
+
+impl<T: Breakable + ?Sized> Breakable for &T {
+    fn breakable(&self) -> Visible {
+        (**self).breakable()
+    }
+}
+
 /// Percent-encodes text for a part of an address.
 pub(crate) fn url_part(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -238,6 +293,21 @@ mod tests {
             "a\r\n",
             "a<span class=\"mark\" title=\"carriage return\">U+000D</span><span class=\"mark\" title=\"line break\">↵</span>\n",
         );
+    }
+
+    #[test]
+    fn names_break_between_words() {
+        let check = |text: &str, expected: &str| assert_eq!(text.breakable().to_string(), expected, "{text:?}");
+        check("mail:send_external", "mail:<wbr>send_<wbr>external");
+        check("every-thing.getHTMLPage", "every-<wbr>thing.<wbr>get<wbr>HTMLPage");
+        check("plain", "plain");
+        check("ends_", "ends_");
+        check("", "");
+        // Tags and entities stay whole.
+        check("a_<b:c>&", "a_<wbr>&lt;b:<wbr>c&gt;&amp;");
+        let marked = "a_\u{202E}b".breakable().to_string();
+        let mark = "<span class=\"mark\" title=\"changes the direction of text\">U+202E</span>";
+        assert_eq!(marked, format!("a_<wbr>{mark}b"));
     }
 
     #[test]

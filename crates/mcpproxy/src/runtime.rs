@@ -47,7 +47,9 @@ use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
 use mcpproxy_store::{Ledger, Location, SearchIndexer, Store};
-use mcpproxy_web::{AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Web};
+use mcpproxy_web::{
+    AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Overridden, Web,
+};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -125,6 +127,7 @@ impl Runtime {
         let lock = home.take_lock()?;
         let open_files = raise_file_limit();
 
+        let options = (listen.option(), locked.is_some());
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
         let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
@@ -147,8 +150,7 @@ impl Runtime {
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let (stopping, search_indexer) = (CancellationToken::new(), SearchIndexer::start(&store, &ledger, now_ms));
         let (reloader, requests) = Reloader::channel();
-        let facts =
-            Facts { metrics_address, home_option: home.option(), tls: tls.clone(), ..facts(address, &base_url, &path) };
+        let facts = Facts { metrics_address, tls: tls.clone(), ..facts(home, address, &base_url, options) };
         let metrics_tls = facts.metrics_tls();
         let (app, metrics_app) = mcpproxy_web::apps(Web {
             gateway: gateway.clone(),
@@ -271,7 +273,8 @@ fn metrics_server((listeners, app): (Listeners, App), tls: Option<Certificates>)
     HttpServer::new(listeners, app, ConnectionLimits::for_open_files(METRICS_FILES), tls)
 }
 
-fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
+/// `options` are the one that replaces `listen`, and whether a lock file was given.
+fn facts(home: &Home, address: SocketAddr, base_url: &str, options: (Option<&'static str>, bool)) -> Facts {
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         address: address.to_string(),
@@ -279,10 +282,21 @@ fn facts(address: SocketAddr, base_url: &str, settings_path: &Path) -> Facts {
         tls: None,
         started: Instant::now(),
         metrics_address: None,
-        settings_path: settings_path.to_owned(),
-        home_option: String::new(),
+        settings_path: home.settings(),
+        overridden: overridden(options, address),
+        home_option: home.option(),
         now_ms,
     }
+}
+
+/// Lists the settings that the command line replaces. A lock file decides about every definition, so the settings of the
+/// quarantine have no effect.
+fn overridden((listen, is_locked): (Option<&'static str>, bool), address: SocketAddr) -> Vec<Overridden> {
+    const LOCKED: &str = "only what the lock file names";
+    let listen = listen.map(|by| Overridden { key: "listen", value: address.to_string(), by });
+    let trust = ["trust.first_sight", "trust.changes"].into_iter().filter(|_| is_locked);
+    let trust = trust.map(|key| Overridden { key, value: LOCKED.to_owned(), by: "--locked" });
+    listen.into_iter().chain(trust).collect()
 }
 
 /// Stops everything in order. The log closes when no answer can leave any more.
@@ -334,4 +348,24 @@ fn raise_file_limit() -> u64 {
     }
     // `None` stands for no limit.
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_replace_settings() {
+        let address: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let check = |listen: &Listen, is_locked: bool, expected: &[&str]| {
+            let found = overridden((listen.option(), is_locked), address);
+            let found: Vec<String> = found.iter().map(|one| format!("{} {} {}", one.key, one.value, one.by)).collect();
+            assert_eq!(found, expected);
+        };
+        check(&Listen::Exactly(None), false, &[]);
+        check(&Listen::Exactly(Some(address)), false, &["listen 127.0.0.1:9 --listen"]);
+        check(&Listen::Somewhere, false, &["listen 127.0.0.1:9 mcpproxy stdio"]);
+        let trust = ["first_sight", "changes"].map(|key| format!("trust.{key} only what the lock file names --locked"));
+        check(&Listen::Exactly(None), true, &trust.each_ref().map(String::as_str));
+    }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from office import Office
-from user import Browser
+from user import PASSWORD, Browser
 from wire import MODERN, Wire
 
 
@@ -37,6 +37,28 @@ def test_create_a_token(office: Office, browser: Browser) -> None:
         ada.open("/ui/agents")
         assert "newcomer" in ada.text and token not in ada.do("html"), "shown once"
         assert ada.look()["complaints"] == []
+
+
+def test_reload_the_page_with_a_new_token(office: Office, browser: Browser) -> None:
+    """The token is gone after a reload. No second one is created, and the page says what to do."""
+    for name, javascript in (("reloader", True), ("plain", False)):
+        with office.visitor(browser, javascript=javascript) as ada:
+            ada.open("/ui/agents")
+            ada.do("unfold", summary="^create a token$")
+            ada.do("fill", field="name", value=name)
+            ada.do("press", button="^create the token$")
+            if not javascript:
+                ada.do("unfold", summary="^create a token$")
+                ada.do("fill", field="password", value=PASSWORD)
+                ada.do("press", button="^create the token$")
+            token = ada.do("evaluate", script="document.querySelector('#token').innerText").strip()
+            ada.do("reload")
+            assert "It was shown once and cannot be shown again." in ada.text
+            assert "revoke it below and create another" in ada.text
+            assert token not in ada.do("html")
+            assert ada.text.count(f"Revoke\n{name}\n") == 1, "no second token"
+            assert Wire(office.gateway.mcp, token, MODERN).ask("tools/list")["tools"], "the token works"
+            assert ada.look()["complaints"] == []
 
 
 def test_change_a_token(office: Office, browser: Browser) -> None:

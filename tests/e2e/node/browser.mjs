@@ -46,6 +46,11 @@ const actions = {
     const answer = await page.goto(url);
     return answer?.status() ?? null;
   },
+  // As with the key F5. A page that is the answer to a form sends the form again.
+  async reload({ page }) {
+    const answer = await page.reload();
+    return answer?.status() ?? null;
+  },
   async look({ page, said }) {
     const text = await page.locator('body').innerText();
     return { url: page.url(), title: await page.title(), text, complaints: said };

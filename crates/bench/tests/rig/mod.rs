@@ -100,6 +100,7 @@ impl Rig {
             metrics_address: None,
             started: Instant::now(),
             settings_path: folder.path().join("mcp_config.json"),
+            overridden: Vec::new(),
             home_option: String::new(),
             now_ms,
         };

@@ -138,7 +138,7 @@ macro_rules! contract_fields {
             }
 
             /// Key, value and source of each field that has a value.
-            pub(crate) fn fields(&self) -> Vec<(&'static str, Value, &Source)> {
+            pub fn fields(&self) -> Vec<(&'static str, Value, &Source)> {
                 let mut fields = Vec::new();
                 $(if let Some((value, source)) = self.$name.shown() {
                     let json: fn(&$type) -> Value = $json;

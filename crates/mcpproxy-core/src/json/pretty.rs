@@ -1,6 +1,7 @@
 //! Writes JSON text with line breaks and indentation, for people. Numbers keep all their digits.
 
 use super::bytes::before_quote;
+use super::reader::SERVER_DEPTH_MAX;
 use super::{push_quoted, string_value};
 
 /// Formats JSON text that the strict reader has accepted, with two spaces for each level. Other text gives odd lines,
@@ -63,7 +64,8 @@ pub fn pretty(text: &str) -> String {
 
 fn break_line(out: &mut String, depth: usize) {
     out.push('\n');
-    out.extend(std::iter::repeat_n("  ", depth));
+    // The readers accept no deeper text. Other text, such as a million brackets, must not grow with the square of its length.
+    out.extend(std::iter::repeat_n("  ", depth.min(SERVER_DEPTH_MAX)));
 }
 
 /// Returns the place after the quote that ends a string.
@@ -100,5 +102,8 @@ mod tests {
         for odd in ["{", "]", "\"a", "{\"", "[,", "é", "\\", "{\"a\":é"] {
             pretty(odd);
         }
+        // The first part of a longer text.
+        assert_eq!(pretty(r#"{"a":[1,{"b":"x y"#), "{\n  \"a\": [\n    1,\n    {\n      \"b\": \"x y");
+        assert!(pretty(&"[".repeat(10_000)).len() < 10_000 * 2 * (SERVER_DEPTH_MAX + 1), "bounded for each character");
     }
 }

@@ -10,24 +10,34 @@ use mcpproxy_core::json::{members, quote};
 use mcpproxy_core::{Pointer, Tool, mask};
 use mcpproxy_store::StoredStandingApproval;
 
+use super::details::StatedRisk;
 use crate::sensitive::pointers;
 
 /// A standing approval whose schema contains no sensitive value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownStandingApproval(StoredStandingApproval);
+pub struct ShownStandingApproval {
+    stored: StoredStandingApproval,
+    risk: Option<StatedRisk>,
+}
 
 impl ShownStandingApproval {
     /// Masks the fields that the tool's contract marks as sensitive. If the tool is not known any more, nobody knows
     /// its sensitive fields, so all values are masked.
     pub fn new(stored: StoredStandingApproval, tool: Option<&Tool>) -> Self {
         let sensitive = tool.map_or_else(everything, pointers);
-        Self::masking(stored, &sensitive)
+        let risk = tool.map(|tool| StatedRisk::of_contract(&tool.contract));
+        Self { risk, ..Self::masking(stored, &sensitive) }
     }
 
-    /// Masks the values at these pointers into the arguments.
+    /// Masks the values at these pointers into the arguments. Nothing is known about the tool.
     pub fn masking(stored: StoredStandingApproval, sensitive: &[Pointer]) -> Self {
         let schema = masked(&stored.schema, sensitive);
-        Self(StoredStandingApproval { schema, ..stored })
+        Self { stored: StoredStandingApproval { schema, ..stored }, risk: None }
+    }
+
+    /// Returns the risk level that the tool has now. `None` if no connected server offers the tool.
+    pub fn risk(&self) -> Option<StatedRisk> {
+        self.risk
     }
 }
 
@@ -35,7 +45,7 @@ impl Deref for ShownStandingApproval {
     type Target = StoredStandingApproval;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.stored
     }
 }
 

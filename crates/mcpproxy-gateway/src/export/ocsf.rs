@@ -127,7 +127,7 @@ fn class_of(record: &Record) -> (u32, u32) {
         Kind::Auth => {
             let activity = match record.code.as_ref().map(Untrusted::for_json) {
                 Some("login" | "login_failed" | "unauthorized" | "step_up" | "step_up_failed") => 1,
-                Some("logout" | "session_ended") => 2,
+                Some("logout" | "session_ended" | "session_closed") => 2,
                 Some(_) | None => OTHER,
             };
             (AUTHENTICATION, activity)

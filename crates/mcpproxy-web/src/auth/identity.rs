@@ -18,6 +18,7 @@ use crate::auth::oidc::Oidc;
 use crate::auth::passkey::Passkeys;
 use crate::auth::password::Passwords;
 use crate::auth::records;
+use crate::auth::session_places::SessionPlaces;
 use crate::auth::sign_ins::SignIns;
 use crate::auth::slow_lane::SlowLane;
 
@@ -34,6 +35,7 @@ pub(crate) struct AppState {
 pub(crate) struct Authenticators {
     pub(crate) passwords: Passwords,
     pub(crate) sign_ins: SignIns,
+    pub(crate) session_places: SessionPlaces,
     /// For attempts to sign in from an address with many failures.
     pub(crate) slow_lane: SlowLane,
     pub(crate) passkeys: Option<Passkeys>,
@@ -47,6 +49,7 @@ impl AppState {
         let auth = Authenticators {
             passwords: Passwords::default(),
             sign_ins: SignIns::default(),
+            session_places: SessionPlaces::default(),
             slow_lane: SlowLane::default(),
             passkeys: Passkeys::at(base_url),
             oidc: Oidc::default(),

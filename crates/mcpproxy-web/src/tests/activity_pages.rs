@@ -68,7 +68,10 @@ async fn the_list_shows_what_its_address_says() {
     let html = check("", &[coded, failed, claude, old]).await;
     assert!(html.contains("data-live=\"/ui/events?about=calls\"") && html.contains("id=\"records\" data-part"));
     assert!(
-        html.contains("demo:delete_user") && html.contains("use call_tool_destructive") && html.contains("High risk")
+        html.contains("demo:<wbr>delete_<wbr>user")
+            && html.contains("High risk")
+            && html.contains("annotations say that the tool does more than the variant declares."),
+        "{html}"
     );
     check("?agent=claude", &[claude]).await;
     check("?status=error&type=call&intent_type=destructive&risk=high", &[failed]).await;
@@ -187,7 +190,8 @@ async fn a_record_has_a_page() {
     let html = reader.read(&format!("/ui/activity/{}", refused.to_lowercase())).await;
     assert!(
         html.contains("SERVER_MISMATCH")
-            && html.contains("Next step for the agent:")
+            && html.contains("The agent was told which variant to use.")
+            && html.contains("What the agent was told")
             && html.contains("&quot;id&quot;: &quot;1&quot;")
     );
     for unknown in ["01", "nope", "01ZZZZZZZZZZZZZZZZZZZZZZZZ", "%3Cscript%3E", "%ff"] {

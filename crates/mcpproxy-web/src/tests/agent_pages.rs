@@ -42,7 +42,18 @@ async fn a_token_is_shown_once_and_can_be_revoked() {
     assert_eq!((agent.scope.grants, agent.scope.servers), (vec!["files:*".to_owned()], None));
     let shown = page(&fixture, &person).await;
     assert!(!shown.contains(&token) && shown.contains("files:*"), "{shown}");
-    assert_eq!(post(&fixture, &person, PATH, fields).await.0, 422, "the name is taken");
+    assert!(html.contains("data-reload=\"/ui/agents?done=created\""), "{html}");
+    // A reload without JavaScript sends the form again.
+    let again = fixture.post(&person, PATH, fields).await;
+    let target = again.headers()["location"].to_str().unwrap().to_owned();
+    assert_eq!((again.status(), target.as_str()), (StatusCode::SEE_OTHER, "/ui/agents?done=created"));
+    assert_eq!(fixture.store.list_tokens().await.unwrap().len(), 1, "no second token");
+    let response = fixture.send(Method::GET, &target, &[("cookie", person.cookie.as_str())]).await;
+    let shown = text(response).await;
+    assert!(shown.contains("It was shown once") && !shown.contains(&token), "{shown}");
+    let (status, other) = post(&fixture, &person, PATH, "name=ci&servers_of=all&read=on&write=on&grants=").await;
+    assert_eq!(status, 422, "the name is taken");
+    assert!(other.contains("Revoke it first, or choose another name."), "{other}");
 
     let answer = fixture.post_plainly(&person, "/ui/agents/revoke", "name=ci").await;
     assert_eq!((answer.status(), answer.headers()["location"].to_str().unwrap()), (StatusCode::SEE_OTHER, PATH));

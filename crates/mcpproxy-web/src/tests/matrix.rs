@@ -114,6 +114,8 @@ fn of_page(page: &Page) -> Row {
         "apply_held" => [401, 403, 403, 403, 303, 303],
         // Nothing waits.
         "apply_challenge" => [401, 403, 403, 409, 409, 409],
+        // No session has that name.
+        "end_session" => [401, 403, 403, 409, 409, 409],
         "verify_log" => [401, 403, 403, 303, 303, 303],
         new => panic!("say what each credential gets from the page `{new}`"),
     }

@@ -158,3 +158,59 @@ async fn verified(fixture: &Fixture) -> Arc<VerifiedLog> {
         other => panic!("{other:?}"),
     }
 }
+
+fn ends(html: &str) -> Vec<String> {
+    let parts = html.split("name=\"session\" value=\"").skip(1);
+    parts.map(|part| part.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    let elsewhere = fixture.session("anna").await;
+    let phone = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 Chrome/140.0.0.0 Mobile Safari/537.36";
+    let headers = [("cookie", elsewhere.cookie.as_str()), ("user-agent", phone)];
+    assert_eq!(fixture.send(Method::GET, "/ui/account", &headers).await.status(), 200);
+    let html = page(&fixture, &anna).await;
+    assert!(html.contains("Chrome on Android") && html.contains("this browser"), "{html}");
+    let path = "/ui/settings/sessions/end";
+    let of = |secret: &str| mcpproxy_store::SessionId::of(secret).to_string();
+    let secret = |person: &Person| person.cookie.split_once('=').unwrap().1.to_owned();
+    let (own, other) = (of(&secret(&anna)), of(&secret(&elsewhere)));
+    assert!(ends(&html).contains(&own) && ends(&html).contains(&other), "{html}");
+    assert!(!html.contains(&secret(&elsewhere)), "no secret is on the page");
+    // The session is enough to end the user's own ones.
+    let ended = fixture.post_plainly(&anna, path, &format!("session={other}")).await;
+    let target = ended.headers()["location"].to_str().unwrap();
+    assert_eq!((ended.status(), target), (StatusCode::SEE_OTHER, "/ui/settings?done=session"));
+    let headers = [("cookie", elsewhere.cookie.as_str())];
+    assert_eq!(fixture.send(Method::GET, "/ui/settings", &headers).await.status(), 303, "it has ended");
+    assert_eq!(fixture.post_plainly(&anna, path, &format!("session={other}")).await.status(), 409);
+    let ended = fixture.post_plainly(&anna, path, &format!("session={own}")).await;
+    assert_eq!(ended.headers()["location"].to_str().unwrap(), "/ui/login");
+    assert_eq!(fixture.send(Method::GET, "/ui/settings", &[("cookie", &anna.cookie)]).await.status(), 303);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_stolen_cookie_does_not_end_the_sessions_of_others() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    let ben = fixture.person("ben", "no hash").await;
+    let secret = ben.cookie.split_once('=').unwrap().1;
+    let fields = format!("session={}", mcpproxy_store::SessionId::of(secret));
+    let path = "/ui/settings/sessions/end";
+    let refused = fixture.post_plainly(&anna, path, &fields).await;
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    let html = text(refused).await;
+    assert!(html.contains("<details open><summary>End") && html.contains("id=\"session-asked-password\""), "{html}");
+    let is_open = async || fixture.send(Method::GET, "/ui/settings", &[("cookie", &ben.cookie)]).await.status() == 200;
+    assert!(is_open().await);
+    assert_eq!(fixture.post(&anna, path, &fields).await.status(), StatusCode::SEE_OTHER);
+    assert!(!is_open().await);
+    let records = fixture.get("/api/v1/activity?code=session_closed").await;
+    let record = &records["activities"][0];
+    assert_eq!((&record["metadata"]["user"], &record["metadata"]["of"]), (&"anna".into(), &"ben".into()), "{record}");
+    fixture.stop().await;
+}

@@ -195,7 +195,10 @@ async fn one_tool_with_its_contract() {
     let (status, html) = get(&fixture, &person, "/ui/tools/fx/send").await;
     assert_eq!(status, 200);
     is_harmless(&html);
-    has(&html, &["fx:send", "A user approves every call.", "call_tool_destructive", "operator, contracts/fx.yaml:3"]);
+    has(
+        &html,
+        &["fx:send", "A user approves every call.", "call_tool_destructive", "from your files", "contracts/fx.yaml:3"],
+    );
     has(&html, &["risk level", "annotations", "array of string", "required", "&lt;img src=x"]);
     has(&html, &["No record of this tool yet", "&#34;to&#34;: []"]);
     let (status, html) = get(&fixture, &person, "/ui/tools/fx/list").await;
@@ -229,6 +232,11 @@ async fn calls_are_explained_and_not_made() {
     );
     let (_, html) = post(&fixture, &person, path, "variant=read&arguments=%7B%22to%22%3A%5B%5D%7D").await;
     has(&html, &["This call would be refused.", "Agents call this tool with call_tool_destructive.", "Not reached"]);
+    has(&html, &["The server says that the tool does more: destructive.", "every call belongs to an agent"]);
+    has(&html, &["call tool-read fx:send --args &#39;{&#34;to&#34;:[]}&#39; --dry-run"]);
+    for to_agents in ["use call_tool_", "Use call_tool_", "Make the call to request", "Ask the user"] {
+        assert!(!html.contains(to_agents), "{to_agents}\n{html}");
+    }
     let (_, html) = post(&fixture, &person, "/ui/tools/fx/list", "variant=read&arguments=").await;
     has(&html, &["This call would run without asking anyone."]);
     let (_, html) = post(&fixture, &person, "/ui/tools/fx/wipe", "variant=read&arguments=").await;

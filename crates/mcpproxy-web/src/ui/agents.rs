@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
-use mcpproxy_store::{AgentCalls, Filter, Kind, Record, StoreError};
+use mcpproxy_core::Scope;
+use mcpproxy_store::{AgentCalls, Filter, Kind, Record, StoreError, TokenInfo};
 use serde_json::json;
 
 use super::events::Topic;
@@ -80,9 +81,22 @@ pub(super) const PAGES: &[Page] = &[
 const CLIENTS_MAX: usize = 50;
 /// Records of one agent among which the page looks for the agent's own newest one.
 const LOOKED_AT_MAX: usize = 20;
+/// The query of the page after a token was created. The page with the token puts it into the address, so that a reload
+/// opens the list and does not send the form again.
+const CREATED: &str = "done=created";
+/// A form for the same name with the same scope is a repeated one for this time. Without JavaScript, a reload of the page
+/// with the token sends the form again.
+const REPEATED_MS: i64 = 10 * 60_000;
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
-    let done = (uri.query() == Some("done=changed")).then_some("The token was changed. Its next request follows that.");
+    let done = match uri.query() {
+        Some("done=changed") => Some("The token was changed. Its next request follows that."),
+        Some(CREATED) => Some(
+            "The token was created. It was shown once and cannot be shown again. If you did not copy it, revoke it below \
+             and create another.",
+        ),
+        Some(_) | None => None,
+    };
     let said = Said { done, ..Said::default() };
     shown(&app, &signed, StatusCode::OK, said).await.unwrap_or_else(|error| unavailable(&error))
 }
@@ -178,6 +192,9 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
             let message = if matches!(error, StoreError::AgentName) {
                 "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned()
             } else if matches!(error, StoreError::AgentExists { .. }) {
+                if is_repeated(app, &typed.name, &scope).await? {
+                    return Ok(Redirect::to(&format!("/ui/agents?{CREATED}")).into_response());
+                }
                 "An agent with this name has a token already. Revoke it first, or choose another name.".to_owned()
             } else {
                 return Err(error);
@@ -186,6 +203,16 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
             shown(app, signed, StatusCode::UNPROCESSABLE_ENTITY, said).await
         }
     }
+}
+
+/// Returns true if a form that created a token was sent again.
+async fn is_repeated(app: &AppState, name: &str, scope: &Scope) -> Result<bool, StoreError> {
+    let tokens = app.web.store.list_tokens().await?;
+    let since_ms = app.now_ms().saturating_sub(REPEATED_MS);
+    let is_same = |token: &TokenInfo| {
+        token.name == name && token.revoked_ms.is_none() && token.scope == *scope && token.created_ms >= since_ms
+    };
+    Ok(tokens.iter().any(is_same))
 }
 
 async fn revoke(State(app): State<AppState>, posted: Posted) -> Response {

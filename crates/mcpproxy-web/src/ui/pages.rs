@@ -6,6 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod amount;
 pub(crate) mod assets;
 pub(crate) mod confirm;
+pub(crate) mod filters;
 pub(crate) mod grant_schema;
 pub(crate) mod labels;
 pub(crate) mod lists;

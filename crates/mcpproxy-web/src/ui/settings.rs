@@ -1,11 +1,13 @@
-//! The page `/ui/settings`, and its forms: apply held changes, verify the log.
+//! The page `/ui/settings`, and its forms: apply held changes, verify the log, end a session.
+
+mod sessions;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{HeaderValue, StatusCode, Uri};
 use mcpproxy_gateway::{Confirmation, Confirmed};
-use mcpproxy_store::{Filter, Kind, StoreError, VerifyExtent};
+use mcpproxy_store::{Filter, Kind, SessionId, StoreError, VerifyExtent};
 
 use super::account::for_browser;
 use super::events::Topic;
@@ -17,10 +19,11 @@ use crate::auth::factor::{FactorError, Factors, StepUpResult};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::problem::Problem;
-use crate::ui::pages::settings::effective::groups;
+use crate::ui::pages::settings::effective::{Running, groups};
 use crate::ui::pages::settings::gateways::Gateways;
 use crate::ui::pages::settings::log::{Storage, VerifyView};
 use crate::ui::pages::settings::reloads::Reloads;
+use crate::ui::pages::settings::sessions::{ASKED_INPUT, Looking, Sessions};
 use crate::ui::pages::settings::{HeldView, Settings, SettingsParts, UserRow};
 use crate::ui::pages::{Confirmed as ConfirmedByProvider, Frame, page};
 use crate::verb::Verb;
@@ -66,6 +69,16 @@ pub(super) const PAGES: &[Page] = &[
         is_stream: false,
         handler: |method| on(method, verify),
     },
+    Page {
+        name: "end_session",
+        method: Verb::Post,
+        path: "/ui/settings/sessions/end",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: Some("/ui/settings"),
+        is_stream: false,
+        handler: |method| on(method, sessions::end),
+    },
 ];
 
 /// Records to read for the history of reloads.
@@ -82,11 +95,14 @@ struct Said {
     confirmed: Option<ConfirmedByProvider>,
     /// True if the error is about the second factor.
     is_factor_wrong: bool,
+    /// The session whose form needs the password.
+    session: Option<String>,
 }
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
     let done = match uri.query() {
         Some("done=applied") => Some("The changes are in force."),
+        Some("done=session") => Some("The session has ended."),
         _ => None,
     };
     let said = Said { done, confirmed: ConfirmedByProvider::of(&uri), ..Said::default() };
@@ -94,12 +110,13 @@ async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -
 }
 
 async fn render(app: &AppState, signed: &SignedInUser, status: StatusCode, said: Said) -> Result<Response, StoreError> {
-    let parts = parts(app, signed).await?;
+    let parts = parts(app, signed, said.session.as_deref()).await?;
     // A reload would lose a code that is being typed.
     let reloads_itself = parts.verify.is_running() && parts.held.is_none();
     let frame = frame::around(app, signed, "settings", "Settings").await?;
     let frame = Frame { live: Some(Topic::Calls), asks_password: said.asks_password, ..frame };
     let wrong = (said.is_factor_wrong && parts.factors.totp).then_some("apply-totp");
+    let wrong = if said.session.is_some() { Some(ASKED_INPUT) } else { wrong };
     let frame = Frame { here: "/ui/settings".to_owned(), confirmed: said.confirmed, wrong, ..frame };
     let mut response = page(status, &Settings::new(frame, parts, said.error, said.done));
     if reloads_itself && status == StatusCode::OK {
@@ -108,7 +125,8 @@ async fn render(app: &AppState, signed: &SignedInUser, status: StatusCode, said:
     Ok(response)
 }
 
-async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, StoreError> {
+/// `asked` is the session whose form needs the password.
+async fn parts(app: &AppState, signed: &SignedInUser, asked: Option<&str>) -> Result<SettingsParts, StoreError> {
     let (gateway, store, now_ms) = (&app.web.gateway, &app.web.store, app.now_ms());
     let user = store.find_user(signed.name()).await?;
     let settings = gateway.settings();
@@ -119,6 +137,9 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
     let chains = (store.chains().await?, app.web.ledger.verifier().chain().to_owned());
     let accounts =
         store.list_accounts(now_ms, settings.people.session.idle_ms(), settings.people.session.max_ms()).await?;
+    let open = sessions::visible(app, signed).await?;
+    let looking = Looking { name: signed.name(), session: &SessionId::of(&signed.secret), asked, now_ms };
+    let place = |id: &SessionId| app.auth.session_places.find(id);
     // A file that cannot be looked at is there: the reload says what is wrong with it.
     let has_file = tokio::fs::try_exists(path).await.unwrap_or(true);
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -141,7 +162,11 @@ async fn parts(app: &AppState, signed: &SignedInUser) -> Result<SettingsParts, S
             now_ms,
         ),
         gateways: Gateways::new(&gateway.cluster().await?, now_ms),
-        groups: groups(&settings.effective(), &file, &app.web.facts.address),
+        groups: groups(
+            &settings.effective(),
+            &Running { file: &file, address: &app.web.facts.address, overridden: &app.web.facts.overridden },
+        ),
+        sessions: Sessions::new(&open, &looking, place),
         users: accounts.iter().map(|account| UserRow::new(account, signed.name(), now_ms)).collect(),
     })
 }

@@ -21,6 +21,17 @@ pub(crate) enum Listen {
     Somewhere,
 }
 
+impl Listen {
+    /// Returns the option or command that replaces `listen` of the settings, if there is one.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::Exactly(None) => None,
+            Self::Exactly(Some(_)) => Some("--listen"),
+            Self::Somewhere => Some("mcpproxy stdio"),
+        }
+    }
+}
+
 pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<Listeners> {
     let address = match listen {
         Listen::Exactly(address) => address.unwrap_or(settings.listen),

@@ -4,11 +4,13 @@
 //! - [`record`]: one record. [`story`] says in plain words what happened, and [`payload`] shows arguments and result.
 //! - [`steps`]: the records of one approved call, in order.
 //! - [`session`]: the calls of one agent around a record, in order.
+//! - [`advice`]: sentences for users about codes whose messages speak to agents.
 //! - [`words`] and `events`: the words for a record, about a call or about anything else.
 //!
 //! Everything in a record can come from an agent or a server. [`bounded`] limits its length and shows invisible
 //! characters.
 
+pub(crate) mod advice;
 pub(crate) mod bounded;
 mod events;
 pub(crate) mod form;

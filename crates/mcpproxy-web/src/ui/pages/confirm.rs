@@ -30,7 +30,7 @@ use mcpproxy_gateway::{ApprovalDetails, ApprovalView, SaidBy, StatedRisk};
 use mcpproxy_store::StoredApproval;
 
 use super::labels::{Risk, State, Time};
-use super::{Frame, one_line};
+use super::{Frame, filters, one_line};
 use crate::auth::factor::Factors;
 use crate::visible::Visible;
 use crate::wire::state_now;

@@ -1,7 +1,6 @@
 //! The JSON Schema of a standing approval: made from the arguments of a call, and read back as sentences.
 
 use mcpproxy_core::json;
-use serde_json::Value;
 
 use super::one_line;
 use crate::visible::{Visible, json_escapes};
@@ -48,16 +47,66 @@ fn of_type(value: &str) -> String {
     format!("{{\"type\": \"{kind}\"}}")
 }
 
-/// A condition on one argument, for the list of standing approvals.
-pub(crate) struct Allowed {
-    pub(crate) name: Visible,
-    /// `None` if any value is allowed.
-    pub(crate) value: Option<Visible>,
+/// The calls that a standing approval allows, for sentences in its row.
+pub(crate) enum Allowance {
+    /// The schema has no condition.
+    Anything,
+    /// Exactly these arguments, each with its condition.
+    Arguments(Vec<Allowed>),
+    /// Only the schema can say it. Sentences must not leave out a condition, nor promise one.
+    Schema,
 }
 
-/// Reads a schema of the kind that [`allowing`] writes. Returns `None` for any other schema: sentences must not leave
-/// out a condition, nor promise one.
-pub(crate) fn read(schema: &str) -> Option<Vec<Allowed>> {
+/// A condition on one argument.
+pub(crate) struct Allowed {
+    pub(crate) name: Visible,
+    pub(crate) value: AllowedValue,
+}
+
+pub(crate) enum AllowedValue {
+    Fixed(Visible),
+    /// `any text`, for example.
+    Any(&'static str),
+}
+
+impl Allowance {
+    pub(crate) fn of(schema: &str) -> Self {
+        if has_no_condition(schema) {
+            return Self::Anything;
+        }
+        read(schema).map_or(Self::Schema, Self::Arguments)
+    }
+}
+
+impl Allowed {
+    /// Returns the value that the argument must have.
+    pub(crate) fn fixed(&self) -> Option<&Visible> {
+        match &self.value {
+            AllowedValue::Fixed(value) => Some(value),
+            AllowedValue::Any(_) => None,
+        }
+    }
+
+    /// Returns the words for the values that the argument may have, if it has no fixed one.
+    pub(crate) fn any(&self) -> Option<&'static str> {
+        match &self.value {
+            AllowedValue::Fixed(_) => None,
+            AllowedValue::Any(words) => Some(words),
+        }
+    }
+}
+
+/// Arguments are always an object, so their type is no condition.
+fn has_no_condition(schema: &str) -> bool {
+    match json::members(schema.trim()).as_deref() {
+        Some([]) => true,
+        Some([(name, value)]) => name == "type" && value.trim() == "\"object\"",
+        Some(_) | None => false,
+    }
+}
+
+/// Reads a schema of the kind that [`allowing`] writes. Returns `None` for any other schema.
+fn read(schema: &str) -> Option<Vec<Allowed>> {
     let schema = (schema.len() <= READ_BYTES).then_some(schema)?;
     let known = ["type", "properties", "required", "additionalProperties"];
     let members = json::members(schema.trim())?;
@@ -77,12 +126,24 @@ pub(crate) fn read(schema: &str) -> Option<Vec<Allowed>> {
 
 fn allowed(name: &str, condition: &str) -> Option<Allowed> {
     let value = match json::members(condition)?.as_slice() {
-        [] => None,
-        [(key, value)] if key == "const" => Some(one_line::value(value)),
-        [(key, value)] if key == "type" && serde_json::from_str::<Value>(value).ok()?.is_string() => None,
+        [] => AllowedValue::Any("anything"),
+        [(key, value)] if key == "const" => AllowedValue::Fixed(one_line::value(value)),
+        [(key, value)] if key == "type" => AllowedValue::Any(any_of_type(&json::string_value(value.trim())?)?),
         _ => return None,
     };
     Some(Allowed { name: Visible::of(name), value })
+}
+
+fn any_of_type(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "string" => "any text",
+        "number" => "any number",
+        "integer" => "any whole number",
+        "boolean" => "yes or no",
+        "array" => "any list",
+        "object" => "any object",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -112,14 +173,22 @@ mod tests {
         }
         let words = |schema: &str| {
             let word = |one: Allowed| {
-                format!("{}={}", one.name, one.value.map_or("any".to_owned(), |value| value.to_string()))
+                let value = one.fixed().map(ToString::to_string).or(one.any().map(str::to_owned));
+                format!("{}={}", one.name, value.unwrap())
             };
-            read(schema).map(|all| all.into_iter().map(word).collect::<Vec<_>>())
+            match Allowance::of(schema) {
+                Allowance::Anything => Some(vec!["anything".to_owned()]),
+                Allowance::Arguments(all) => Some(all.into_iter().map(word).collect::<Vec<_>>()),
+                Allowance::Schema => None,
+            }
         };
-        assert_eq!(words(&schema).unwrap(), ["projectId=p_web", "title=any", "n=any", "x=any"]);
+        assert_eq!(words(&schema).unwrap(), ["projectId=p_web", "title=any text", "n=any number", "x=anything"]);
+        for open in ["{}", r#"{"type": "object"}"#] {
+            assert_eq!(words(open).unwrap(), ["anything"]);
+        }
         for other in [
-            "{}",
-            r#"{"type": "object"}"#,
+            r#"{"type": "string"}"#,
+            r#"{"required": ["id"]}"#,
             &schema.replace("false", "true"),
             &schema.replace("{\"type\": \"string\"}", "{\"type\": \"string\", \"minLength\": 3}"),
             &schema.replace("\"title\", ", ""),

@@ -15,6 +15,10 @@ pub(crate) struct Risk {
     pub(crate) icon: &'static str,
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
+    /// The level alone, for a list that names the server as the source of all levels.
+    pub(crate) short: &'static str,
+    /// True if only the server gives the level.
+    pub(crate) is_claimed: bool,
     /// Says that nobody has reviewed the level.
     pub(crate) claim: Option<&'static str>,
     /// Orders tools, the most dangerous first.
@@ -53,12 +57,44 @@ impl From<StatedRisk> for Risk {
             class,
             icon: if stated.risk == Some(RiskLevel::Forbidden) { "ban" } else { class },
             word: if is_claimed { claimed_word } else { word },
+            short: stated.risk.filter(|_| is_claimed).map_or(word, level_word),
+            is_claimed,
             // A server's rating is not explained as if it were a fact.
             meaning: if is_claimed { "Only the server has rated the risk of this tool." } else { meaning },
             claim: if is_claimed { Some("risk level not verified") } else { draft },
             rank,
         }
     }
+}
+
+impl Risk {
+    /// Stands for the risk of a tool that agents cannot see yet.
+    pub(crate) const QUARANTINED: Self = Self {
+        class: "unclassified",
+        icon: "shield",
+        word: "Quarantined",
+        meaning: "Agents cannot see it until a user accepts its definition.",
+        short: "Quarantined",
+        is_claimed: false,
+        claim: None,
+        rank: 0,
+    };
+
+    /// Returns the level without its source, for a list that says the source once.
+    pub(crate) fn without_source(self) -> Self {
+        Self { word: self.short, ..self }
+    }
+}
+
+/// Shortens the words of a list in which all levels come from the server: the list then says once that they do. Returns
+/// true if it has to. A list with levels of several sources keeps the source in each word.
+pub(crate) fn say_source_once<'a>(risks: impl Iterator<Item = &'a mut Risk>) -> bool {
+    let mut rated: Vec<&mut Risk> = risks.filter(|risk| !matches!(risk.word, "Unclassified" | "Quarantined")).collect();
+    let is_once = rated.len() > 1 && rated.iter().all(|risk| risk.is_claimed);
+    for risk in rated.iter_mut().filter(|_| is_once) {
+        **risk = risk.without_source();
+    }
+    is_once
 }
 
 /// Returns the word of a level in a filter, which finds the levels of operators and of servers.
@@ -205,6 +241,25 @@ mod tests {
         check(Some(RiskLevel::Medium), Some(SaidBy::Server), ("unclassified", "Medium, says the server"));
         check(Some(RiskLevel::Low), Some(SaidBy::Server), ("unclassified", "Low, says the server"));
         check(Some(RiskLevel::Critical), Some(SaidBy::Server), ("critical", "Critical, says the server"));
+    }
+
+    #[test]
+    fn a_list_says_its_source_once() {
+        let risk = |level, by| Risk::from(StatedRisk { risk: Some(level), said_by: Some(by) });
+        let check = |risks: &[Risk], expected: &[&str], is_once: bool| {
+            let mut risks = risks.to_vec();
+            assert_eq!(say_source_once(risks.iter_mut()), is_once);
+            assert_eq!(risks.iter().map(|risk| risk.word).collect::<Vec<_>>(), expected);
+        };
+        let (low, high) = (risk(RiskLevel::Low, SaidBy::Server), risk(RiskLevel::High, SaidBy::Server));
+        let unrated = Risk::from(StatedRisk { risk: None, said_by: None });
+        check(&[high, low, unrated, Risk::QUARANTINED], &["High", "Low", "Unclassified", "Quarantined"], true);
+        assert_eq!(low.without_source().class, "unclassified", "a server's level still calms nobody");
+        let ours = risk(RiskLevel::High, SaidBy::Operator);
+        check(&[ours, low, low], &["High risk", "Low, says the server", "Low, says the server"], false);
+        check(&[low], &["Low, says the server"], false);
+        check(&[ours, ours], &["High risk", "High risk"], false);
+        check(&[], &[], false);
     }
 
     #[test]

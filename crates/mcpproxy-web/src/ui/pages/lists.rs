@@ -6,9 +6,9 @@ use mcpproxy_gateway::{ApprovalDetails, ShownStandingApproval, StatedRisk};
 use mcpproxy_store::{ApprovalPage, RecordId, Status, StoredApproval};
 
 use super::confirm::{decider, state_time};
-use super::grant_schema::{self, Allowed};
+use super::grant_schema::Allowance;
 use super::labels::{Risk, State, Time, ran_words};
-use super::{Frame, one_line};
+use super::{Frame, filters, one_line};
 use crate::visible::Visible;
 use crate::wire::state_now;
 
@@ -183,9 +183,12 @@ pub(crate) struct GrantRow {
     pub(crate) agent: Visible,
     pub(crate) by: Visible,
     pub(crate) schema: Visible,
-    /// The conditions in words, unless only the schema can say them.
-    pub(crate) allowed: Option<Vec<Allowed>>,
+    /// The risk level of the tool. `None` if no connected server offers it.
+    pub(crate) risk: Option<Risk>,
+    pub(crate) allowed: Allowance,
     pub(crate) is_live: bool,
+    /// The verb of the sentence: `may call`, or `could call` if it is over.
+    pub(crate) may: &'static str,
     pub(crate) uses: u32,
     pub(crate) uses_left: u32,
     pub(crate) state: State,
@@ -219,8 +222,10 @@ impl GrantRow {
             agent: Visible::of(&grant.agent),
             by: Visible::of(&grant.by),
             schema: Visible::lines(&grant.schema),
-            allowed: grant_schema::read(&grant.schema),
+            risk: grant.risk().map(Risk::from),
+            allowed: Allowance::of(&grant.schema),
             is_live: grant.is_live(now_ms),
+            may: if grant.is_live(now_ms) { "may call" } else { "could call" },
             uses: grant.uses,
             uses_left: grant.uses_left.min(grant.uses),
             state: State { class, word, icon: "repeat" },

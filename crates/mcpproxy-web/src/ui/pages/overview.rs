@@ -12,11 +12,11 @@ use mcpproxy_gateway::{ServerStatus, StateName, StatedRisk};
 use mcpproxy_store::StoredApproval;
 use serde_json::Value;
 
-use super::Frame;
 use super::amount::{counted, items, one_line, part_key};
 use super::labels::{Risk, State, Time};
 use super::lists::Tab;
 use super::servers::state;
+use super::{Frame, filters};
 use crate::visible::Visible;
 use attention::{Attention, Detail};
 use chart::Period;

@@ -4,6 +4,7 @@ pub(crate) mod effective;
 pub(crate) mod gateways;
 pub(crate) mod log;
 pub(crate) mod reloads;
+pub(crate) mod sessions;
 
 use askama::Template;
 use mcpproxy_gateway::HeldChanges;
@@ -18,6 +19,7 @@ use effective::SettingGroup;
 use gateways::Gateways;
 use log::{Storage, VerifyView};
 use reloads::Reloads;
+use sessions::Sessions;
 
 /// Held changes on the page. The rest is counted.
 const CHANGES_MAX: usize = 200;
@@ -40,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) gateways: Gateways,
     pub(crate) groups: Vec<SettingGroup>,
     pub(crate) users: Vec<UserRow>,
+    pub(crate) sessions: Sessions,
 }
 
 /// The parts of the page, without the keys that make it live.
@@ -52,11 +55,12 @@ pub(crate) struct SettingsParts {
     pub(crate) gateways: Gateways,
     pub(crate) groups: Vec<SettingGroup>,
     pub(crate) users: Vec<UserRow>,
+    pub(crate) sessions: Sessions,
 }
 
 impl Settings {
     pub(crate) fn new(frame: Frame, parts: SettingsParts, error: Option<String>, done: Option<&'static str>) -> Self {
-        let SettingsParts { held, factors, reloads, verify, storage, gateways, groups, users } = parts;
+        let SettingsParts { held, factors, reloads, verify, storage, gateways, groups, users, sessions } = parts;
         Self {
             frame,
             error,
@@ -73,6 +77,7 @@ impl Settings {
             gateways,
             groups,
             users,
+            sessions,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod masked;
+mod standing_list;
 
 use std::path::Path;
 
@@ -178,7 +179,11 @@ fn what_became_of_it() {
     };
     let text = |html: &str| {
         let head = html.split("<h1>").nth(1).and_then(|rest| rest.split("</h1>").next()).unwrap_or_default();
-        format!("{}{}", head.replace("<em>", "").replace("</em>", ""), aside(html))
+        format!(
+            "{}{}",
+            ["<em>", "</em>", "<wbr>"].iter().fold(head.to_owned(), |head, tag| head.replace(tag, "")),
+            aside(html)
+        )
     };
     let check = |approval: StoredApproval, expected: &[&str]| {
         let html = text(&confirm(approval));

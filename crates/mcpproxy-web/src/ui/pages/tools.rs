@@ -3,6 +3,7 @@
 pub(crate) mod change;
 pub(crate) mod condition;
 pub(crate) mod contract;
+pub(crate) mod dry_run;
 pub(crate) mod explained;
 pub(crate) mod found;
 pub(crate) mod one;
@@ -19,8 +20,8 @@ use mcpproxy_core::trust::Held;
 use mcpproxy_core::{RiskLevel, ServerName, Tool, Untrusted, Variant};
 use mcpproxy_gateway::{ListedTool, SearchResults, StatedRisk};
 
-use super::Frame;
-use super::labels::{Risk, level_word};
+use super::labels::{self, Risk, level_word};
+use super::{Frame, filters};
 use crate::visible::Visible;
 use found::FoundTool;
 
@@ -102,6 +103,17 @@ impl Choice {
 pub(crate) struct Group {
     pub(crate) server: String,
     pub(crate) rows: Vec<ToolRow>,
+    /// True if all levels are the server's own. Then the group says so, and not each row.
+    pub(crate) is_rated_by_server: bool,
+}
+
+impl Group {
+    fn say_source_once(&mut self) {
+        self.is_rated_by_server = labels::say_source_once(self.rows.iter_mut().map(|row| &mut row.risk));
+        for row in self.rows.iter_mut().filter(|_| self.is_rated_by_server) {
+            row.rated_by = String::new();
+        }
+    }
 }
 
 pub(crate) struct ToolRow {
@@ -125,12 +137,13 @@ impl Tools {
         for tool in &shown {
             let server = tool.name().server().as_str();
             if groups.last().is_none_or(|group| group.server != server) {
-                groups.push(Group { server: server.to_owned(), rows: Vec::new() });
+                groups.push(Group { server: server.to_owned(), rows: Vec::new(), is_rated_by_server: false });
             }
             if let Some(group) = groups.last_mut() {
                 group.rows.push(ToolRow::new(tool));
             }
         }
+        groups.iter_mut().for_each(Group::say_source_once);
         Self {
             groups,
             count: matching.len(),
@@ -195,7 +208,7 @@ impl ToolRow {
                 href,
                 name: name.tool().to_owned(),
                 description: Visible::of(quarantined_words(why.reason)),
-                risk: QUARANTINED,
+                risk: Risk::QUARANTINED,
                 variant: "Hidden until reviewed",
                 rated_by: String::new(),
                 is_hidden: true,
@@ -216,15 +229,6 @@ impl ToolRow {
         }
     }
 }
-
-pub(crate) const QUARANTINED: Risk = Risk {
-    class: "unclassified",
-    icon: "shield",
-    word: "Quarantined",
-    meaning: "Agents cannot see it until a user accepts its definition.",
-    claim: None,
-    rank: 0,
-};
 
 pub(crate) fn risk_of(contract: &Effective) -> Risk {
     StatedRisk::of_contract(contract).into()

@@ -61,6 +61,7 @@ const WORDS: &[Words] = &[
     words("token_revoked", Subject::Member("agent"), "Token of {} revoked", "Revoke the token of {}"),
     words("login", Subject::User, "{} signed in", "Sign-in of {}"),
     words("logout", Subject::User, "{} signed out", "Sign-out of {}"),
+    words("session_closed", Subject::Member("of"), "Session of {} ended", "End a session of {}"),
     words("login_failed", Subject::None, "Sign-in", "Sign-in with a wrong name or password"),
     words("password_wrong", Subject::User, "Password of {}", "Wrong password of {}"),
     words("step_up_failed", Subject::User, "Second factor of {}", "Wrong second factor of {}"),

@@ -9,8 +9,8 @@ use super::form::{FilterForm, Names};
 use super::links::Filters;
 use super::steps::{Step, approval_of, steps};
 use super::words::{self, NAME_CHARS, Reason};
-use crate::ui::pages::Frame;
 use crate::ui::pages::labels::{Risk, State, Time};
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 /// The parameter of the page before the newest one that a user has seen.

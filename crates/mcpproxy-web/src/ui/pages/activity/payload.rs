@@ -1,5 +1,7 @@
 //! Arguments and result of a call: masked, indented, and limited.
 
+use std::borrow::Cow;
+
 use mcpproxy_core::{Untrusted, json};
 use mcpproxy_store::PayloadFacts;
 use serde_json::Value;
@@ -33,6 +35,8 @@ pub(crate) struct Part {
     pub(crate) text: Visible,
     /// Says what is missing at the end.
     pub(crate) cut: Option<String>,
+    /// True for the text as the log has it, which users copy.
+    pub(crate) is_raw: bool,
 }
 
 impl ShownPayload {
@@ -61,8 +65,8 @@ impl ShownPayload {
             true => format!("{size}. The log keeps the first {}.", counted(text.len() as u64, "byte")),
             false => size,
         };
-        // Truncated JSON is no JSON any more.
-        let pretty = if is_cut { text.to_owned() } else { json::pretty(text) };
+        // Truncated JSON is indented as far as it goes.
+        let pretty = if text.starts_with(['{', '[']) { json::pretty(text) } else { text.to_owned() };
         let mut parts = Vec::new();
         match words(text).filter(|_| !is_cut) {
             Some(words) => {
@@ -72,7 +76,7 @@ impl ShownPayload {
             None => parts.extend(folded(&pretty)),
         }
         if pretty != text {
-            parts.push(fold("Raw, as recorded".to_owned(), text, RAW_HTML));
+            parts.push(Part { is_raw: true, ..fold("Raw, as recorded".to_owned(), text, RAW_HTML) });
         }
         Some(Self { id, heading, about, is_masked: text.contains("***"), parts })
     }
@@ -83,9 +87,9 @@ fn folded(text: &str) -> Vec<Part> {
     let begin = text.match_indices('\n').nth(OPEN_LINES - 1).map_or(text, |(at, _)| text.get(..at).unwrap_or(text));
     let (shown, bytes) = lines(begin, OPEN_HTML);
     if bytes == text.len() {
-        return vec![Part { summary: String::new(), text: shown, cut: None }];
+        return vec![Part { summary: String::new(), text: shown, cut: None, is_raw: false }];
     }
-    let open = Part { summary: String::new(), text: shown, cut: Some("…".to_owned()) };
+    let open = Part { summary: String::new(), text: shown, cut: Some("…".to_owned()), is_raw: false };
     vec![open, fold(format!("Show all {}", counted(text.chars().count() as u64, "character")), text, FOLDED_HTML)]
 }
 
@@ -94,10 +98,11 @@ fn fold(summary: String, text: &str, max_html: usize) -> Part {
     let rest = text.get(bytes..).unwrap_or_default().chars().count();
     let cut = (rest > 0)
         .then(|| format!("… {} more. Download the record as JSON to see them.", counted(rest as u64, "character")));
-    Part { summary, text: shown, cut }
+    Part { summary, text: shown, cut, is_raw: false }
 }
 
-/// Returns the text of an MCP result that has only texts, which is easier to read than JSON.
+/// Returns the text of an MCP result that has only texts, which is easier to read than JSON. Many servers write JSON into
+/// the text, in one long line. It is indented.
 fn texts_of(result: &str) -> Option<String> {
     let result: Value = serde_json::from_str(result).ok()?;
     let content = result.get("content")?.as_array()?;
@@ -106,7 +111,17 @@ fn texts_of(result: &str) -> Option<String> {
         block.get("text").and_then(Value::as_str).filter(|_| is_text).map(str::to_owned)
     };
     let texts: Option<Vec<String>> = content.iter().map(text).collect();
-    texts.filter(|texts| !texts.is_empty()).map(|texts| texts.join("\n"))
+    let texts = texts.filter(|texts| !texts.is_empty())?;
+    Some(texts.iter().map(|text| indented(text)).collect::<Vec<_>>().join("\n"))
+}
+
+/// Indents a text that is a JSON object or list. Any other text stays as it is.
+pub(crate) fn indented(text: &str) -> Cow<'_, str> {
+    let is_structure = text.trim_start().starts_with(['{', '[']);
+    match is_structure && json::read(text.as_bytes()).is_ok() {
+        true => Cow::Owned(json::pretty(text)),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// Formats a count with its noun: `12,345 bytes`.
@@ -146,6 +161,29 @@ mod tests {
         let payload = shown(r#"{"a":1.10}"#);
         assert_eq!(payload.parts[0].text.to_string(), "{\n  &quot;a&quot;: 1.10\n}");
         assert_eq!(payload.about, "10 bytes");
+    }
+
+    #[test]
+    fn json_in_a_text_and_cut_json_have_lines() {
+        let inner = r#"{\"user\":{\"id\":\"u_1\",\"password\":\"hunter22\"},\"n\":1.10}"#;
+        let recorded = format!(r#"{{"content":[{{"type":"text","text":"{inner}"}}]}}"#);
+        let payload = shown(&recorded);
+        let first = payload.parts[0].text.to_string();
+        assert!(first.starts_with("{\n  &quot;user&quot;: {\n    &quot;id&quot;: &quot;u_1&quot;,\n"), "{first}");
+        assert!(first.contains("&quot;n&quot;: 1.10"), "digits stay: {first}");
+        assert!(!html(&payload).contains("hunter22"), "what is masked stays masked");
+        let raw = payload.parts.iter().find(|part| part.is_raw).unwrap();
+        let kept = Payload::of(mask(&recorded, &[]), recorded.len());
+        assert_eq!(raw.text, Visible::lines(kept.text()), "the raw text is the recorded one");
+        // Not JSON, or only almost.
+        for text in ["plain words", "{not json}", "[1, 2", "12", ""] {
+            assert_eq!(indented(text), text);
+        }
+        let long = format!(r#"{{"a":1,"b":"{}"}}"#, "x".repeat(200_000));
+        let payload = shown(&long);
+        assert!(payload.about.contains("The log keeps the first"), "{}", payload.about);
+        let first = payload.parts[0].text.to_string();
+        assert!(first.starts_with("{\n  &quot;a&quot;: 1,\n  &quot;b&quot;: &quot;xxx"), "{first}");
     }
 
     #[test]

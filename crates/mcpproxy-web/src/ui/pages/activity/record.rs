@@ -5,14 +5,15 @@ use mcpproxy_core::{Assurance, ErrorCode, Untrusted, Variant};
 use mcpproxy_store::{ChainPlace, Kind, Record, RecordId, StoredApproval, WholeRecord};
 use serde_json::Value;
 
+use super::advice;
 use super::bounded::{line, lines};
 use super::links::Filters;
 use super::payload::{ShownPayload, counted};
 use super::steps::{Step, approval_of, steps};
-use super::story::{Story, assurance, decider, meaning};
+use super::story::{FORBIDDEN_ATTEMPT, Story, assurance, decider, meaning};
 use super::words::{self, code, member, tool_name};
-use crate::ui::pages::Frame;
 use crate::ui::pages::labels::{Risk, State, Time};
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 const VALUE_CHARS: usize = 300;
@@ -34,9 +35,12 @@ pub(crate) struct RecordPage {
     /// The intent that the agent declared. `None` for records that are not about a call.
     pub(crate) said: Option<Said>,
     pub(crate) decision: Vec<Fact>,
-    /// The message and the next step of a refusal or an error.
+    /// The message of a refusal or an error.
     pub(crate) message: Option<Visible>,
-    pub(crate) next_step: Option<NextStep>,
+    /// True if the message tells the agent what to do. It is folded, and marked as the answer to the agent.
+    pub(crate) is_for_agent: bool,
+    /// What a user does next. Names and commands are between backticks.
+    pub(crate) next_step: Option<&'static str>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) payloads: Vec<ShownPayload>,
     pub(crate) place: Vec<Fact>,
@@ -55,32 +59,6 @@ pub(crate) struct Said {
     pub(crate) sensitivity: Option<Visible>,
     /// False if the agent named no operation, and the variant stands for it.
     pub(crate) is_declared: bool,
-}
-
-/// Advice after a refusal or an error.
-pub(crate) struct NextStep {
-    /// The reader of the advice: the user, or the agent that got it with the error.
-    pub(crate) lead: &'static str,
-    /// Names and commands are between backticks.
-    pub(crate) text: &'static str,
-}
-
-impl NextStep {
-    fn new(code: ErrorCode) -> Self {
-        let is_for_users = matches!(
-            code,
-            ErrorCode::PolicyViolation
-                | ErrorCode::ContractRequired
-                | ErrorCode::UpstreamUnavailable
-                | ErrorCode::SignInRequired
-                | ErrorCode::ConfirmationRequired
-        );
-        let text = match code == ErrorCode::ConfirmationRequired {
-            true => "Decide on the approval request. Then the agent repeats the call.",
-            false => code.next_step(),
-        };
-        Self { lead: if is_for_users { "Next step:" } else { "Next step for the agent:" }, text }
-    }
 }
 
 pub(crate) struct Fact {
@@ -134,7 +112,8 @@ impl RecordPage {
             said: said(record, &metadata),
             decision: decision(record, &metadata, known.approval.as_ref()),
             message: message.map(|text| lines(text, DETAILS_HTML).0),
-            next_step: own_code(record, &metadata).map(NextStep::new),
+            is_for_agent: is_for_agent(record, &metadata),
+            next_step: own_code(record, &metadata).map(advice::next_step),
             facts: facts(record, &metadata),
             payloads: payloads.into_iter().flatten().collect(),
             place: place(record, known.place.as_ref()),
@@ -181,7 +160,7 @@ fn decision(record: &Record, metadata: &Value, approval: Option<&StoredApproval>
             true => Some("The server answered with this code. The gateway had allowed the call."),
             false => meaning(code(record)).filter(|_| record.kind != Kind::Refusal),
         };
-        facts.extend(meaning.map(|meaning| Fact::new("Meaning", meaning)));
+        facts.extend(meaning.map(|meaning| Fact::new("Meaning", &advice::without_marks(meaning))));
     }
     if record.kind == Kind::Call {
         facts.push(Fact::new("Checks", passed(metadata)));
@@ -253,6 +232,11 @@ fn is_servers_code(metadata: &Value) -> bool {
 /// Returns the code, if it is one of the gateway's own.
 fn own_code(record: &Record, metadata: &Value) -> Option<ErrorCode> {
     ErrorCode::parse(code(record)).filter(|_| !is_servers_code(metadata))
+}
+
+/// Returns true if the message of the record tells the agent what to do.
+fn is_for_agent(record: &Record, metadata: &Value) -> bool {
+    code(record) == FORBIDDEN_ATTEMPT || own_code(record, metadata).is_some_and(advice::speaks_to_agent)
 }
 
 /// Says how a server's error fits the tool's contract.

@@ -11,7 +11,7 @@ use super::bounded::line;
 use super::list::Row;
 use super::payload::counted;
 use super::words::{NAME_CHARS, fill, span};
-use crate::ui::pages::Frame;
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 /// A longer pause ends a session.

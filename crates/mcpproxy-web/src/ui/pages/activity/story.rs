@@ -4,6 +4,7 @@ use mcpproxy_core::{Assurance, DeniedBy, ErrorCode, Variant};
 use mcpproxy_store::{CallMark, Kind, Record, Status, StoredApproval};
 use serde_json::Value;
 
+use super::advice::{fact, without_marks};
 use super::bounded::line;
 use super::events;
 use super::words::{NAME_CHARS, code, duration, event, member, tool_name};
@@ -170,13 +171,21 @@ fn refused(record: &Record) -> Sentence {
     if code(record) == ErrorCode::ConfirmationRequired.as_str() {
         return say("A user must approve it first. Nothing was sent to the server.");
     }
-    let meaning = meaning(code(record)).unwrap_or("The gateway refused it.");
-    say(meaning).say(" Nothing was sent to the server.")
+    let message = record.message.as_ref().map_or("", |message| message.for_json());
+    let sentence = match fact(code(record), message).filter(|fact| !fact.is_empty()) {
+        // A user's comment can be long.
+        Some(fact) => Sentence(vec![Word { text: line(fact, 400), is_name: false }]),
+        None => say(&without_marks(meaning(code(record)).unwrap_or("The gateway refused it."))),
+    };
+    sentence.say(" Nothing was sent to the server.")
 }
+
+/// The code in the log for a call of a forbidden tool.
+pub(crate) const FORBIDDEN_ATTEMPT: &str = "forbidden_attempt";
 
 /// Returns a sentence that says what a code means.
 pub(crate) fn meaning(code: &str) -> Option<&'static str> {
-    if code == "forbidden_attempt" {
+    if code == FORBIDDEN_ATTEMPT {
         return Some("The contract forbids this tool to every agent. The agent only learned that no such tool exists.");
     }
     ErrorCode::parse(code).map(ErrorCode::meaning)

@@ -181,6 +181,20 @@ fn a_refusal_names_the_code_and_the_next_step() {
 }
 
 #[test]
+fn users_get_their_own_sentence() {
+    let message =
+        "A user must approve this call of 'fx:send'. Ask the user to open http://x/1. Then repeat exactly this call.";
+    let refused = || Record { message: Some(Untrusted::new(message)), ..refusal("confirmation_required") };
+    let html = page(refused());
+    let (before, told) = html.split_once("What the agent was told").unwrap();
+    assert!(!before.contains("Ask the user to open"), "{before}");
+    assert!(before.contains("<strong>Next step:</strong> Decide on the approval request."), "{before}");
+    assert!(told.contains("Ask the user to open"), "the answer to the agent is one click away: {told}");
+    let line = words::reason(&refused(), &serde_json::Value::Null);
+    assert_eq!(line.text.to_string(), "A user must approve the call first.");
+}
+
+#[test]
 fn hostile_records_are_escaped_and_bounded_everywhere() {
     for hostile in HOSTILE {
         let long = hostile.repeat(1_000_000 / hostile.len());

@@ -7,7 +7,7 @@ use mcpproxy_store::{CallMark, Kind, Record, Status};
 use serde_json::Value;
 
 use super::bounded::line;
-use super::events;
+use super::{advice, events};
 use crate::ui::pages::labels::{Risk, State};
 use crate::visible::Visible;
 use crate::wire::Activity;
@@ -156,6 +156,12 @@ pub(crate) fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
+/// Returns true if the code is the gateway's own. A server's code may be spelled like one.
+pub(crate) fn has_own_code(record: &Record, metadata: &Value) -> bool {
+    let is_about_a_call = matches!(record.kind, Kind::Call | Kind::Refusal);
+    is_about_a_call && metadata.get("failure").is_none()
+}
+
 /// A line under the heading of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reason {
@@ -171,6 +177,9 @@ pub(crate) fn reason(record: &Record, metadata: &Value) -> Reason {
     let user = events::actor(record, metadata).or(member(metadata, "by"));
     let shown = |text: &str, is_said| Reason { text: line(text, REASON_CHARS), is_said };
     match (message, said, user) {
+        (Some(message), ..) if has_own_code(record, metadata) => {
+            shown(&advice::in_a_line(code(record), message), false)
+        }
         (Some(message), ..) => shown(message, false),
         (None, Some(said), _) => shown(said, true),
         (None, None, Some(user)) => shown(&format!("by {user}"), false),

@@ -11,6 +11,7 @@ use mcpproxy_store::StoredDryRun;
 use serde_json::Value;
 
 use super::arguments::ShownValue;
+use crate::ui::pages::activity::payload::indented;
 use crate::ui::pages::labels::Time;
 use crate::visible::Visible;
 
@@ -108,7 +109,10 @@ fn readable(result: &str) -> String {
         return json::pretty(structure);
     }
     let texts = texts(result);
-    if texts.is_empty() { json::pretty(result) } else { texts.join("\n") }
+    match texts.is_empty() {
+        true => json::pretty(result),
+        false => texts.iter().map(|text| indented(text)).collect::<Vec<_>>().join("\n"),
+    }
 }
 
 fn texts(result: &str) -> Vec<String> {

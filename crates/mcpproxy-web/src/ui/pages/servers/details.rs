@@ -7,9 +7,9 @@ use mcpproxy_core::{Digest, Untrusted};
 use mcpproxy_gateway::{ServerStatus, StateName};
 
 use super::{REASON_MAX_CHARS, RiskCount, risk_counts, risk_of, segment, short, state, transport};
-use crate::ui::pages::Frame;
 use crate::ui::pages::amount::one_line;
-use crate::ui::pages::labels::{Risk, State};
+use crate::ui::pages::labels::{Risk, State, say_source_once};
+use crate::ui::pages::{Frame, filters};
 use crate::visible::{Visible, plain};
 
 /// Tools in the table. The page of tools has all of them.
@@ -49,6 +49,8 @@ pub(crate) struct Details {
     pub(crate) rejected: usize,
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) risks: Vec<RiskCount>,
+    /// True if all levels are the server's own. Then the table says so once.
+    pub(crate) is_rated_by_server: bool,
     pub(crate) tools: Vec<ToolRow>,
     pub(crate) tools_key: String,
     pub(crate) tools_total: usize,
@@ -84,8 +86,13 @@ impl Details {
     ) -> Self {
         let mut own: Vec<&Covered> = tools.iter().filter(|tool| *tool.name.server() == status.name).collect();
         own.sort_by_key(|tool| risk_of(tool).rank);
-        let rows: Vec<ToolRow> = own.iter().take(TOOLS_MAX).map(|tool| ToolRow::new(tool)).collect();
+        let mut rows: Vec<ToolRow> = own.iter().take(TOOLS_MAX).map(|tool| ToolRow::new(tool)).collect();
         let keys: Vec<String> = rows.iter().map(|row| format!("{}{}", row.href, row.risk.word)).collect();
+        let mut risks = risk_counts(&own);
+        let is_rated_by_server = say_source_once(rows.iter_mut().map(|row| &mut row.risk));
+        for one in risks.iter_mut().filter(|_| is_rated_by_server) {
+            one.risk = one.risk.without_source();
+        }
         let (log, log_lines) = tail(log);
         let last: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
@@ -108,7 +115,8 @@ impl Details {
             to_review: status.to_review,
             rejected: status.quarantined.saturating_sub(status.to_review),
             facts: facts(status, launch),
-            risks: risk_counts(&own),
+            risks,
+            is_rated_by_server,
             tools: rows,
             tools_key: digest(&keys.join(" ")),
             tools_total: own.len(),

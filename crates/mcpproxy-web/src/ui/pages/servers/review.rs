@@ -20,9 +20,9 @@ use mcpproxy_store::{Choice, PinDecision};
 use self::entry::{EntryState, EntryView, FindingView, Room, is_severe, value};
 use super::{short, state};
 use crate::ui::form::Form;
-use crate::ui::pages::Frame;
 use crate::ui::pages::amount::counted;
 use crate::ui::pages::labels::State;
+use crate::ui::pages::{Frame, filters};
 use crate::visible::{Visible, plain};
 
 /// Definitions on one page. Each has a field in the form.

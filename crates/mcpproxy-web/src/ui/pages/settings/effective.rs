@@ -2,8 +2,9 @@
 
 use mcpproxy_core::settings::{EffectiveSetting, SettingSource};
 
+use crate::Overridden;
 use crate::ui::pages::amount::{counted, items, one_line};
-use crate::visible::Visible;
+use crate::visible::{Visible, plain};
 
 const VALUE_CHARS: usize = 300;
 
@@ -43,14 +44,22 @@ pub(crate) struct SettingRow {
     pub(crate) note: Option<String>,
 }
 
-/// Groups the settings. `file` is the name of the settings file, `address` the one that the gateway listens on.
-pub(crate) fn groups(settings: &[EffectiveSetting], file: &str, address: &str) -> Vec<SettingGroup> {
+/// Facts about the running gateway that say where a value comes from.
+pub(crate) struct Running<'a> {
+    /// The name of the settings file.
+    pub(crate) file: &'a str,
+    /// The address that the gateway listens on.
+    pub(crate) address: &'a str,
+    pub(crate) overridden: &'a [Overridden],
+}
+
+pub(crate) fn groups(settings: &[EffectiveSetting], running: &Running<'_>) -> Vec<SettingGroup> {
     let of = |name, start: &str| {
         let own = settings.iter().filter(|setting| setting.key.starts_with(start));
-        SettingGroup::new(name, own.map(|setting| SettingRow::new(setting, file, address)).collect())
+        SettingGroup::new(name, own.map(|setting| SettingRow::new(setting, running)).collect())
     };
     let top = settings.iter().filter(|setting| !setting.key.contains('.'));
-    let gateway = SettingGroup::new("Gateway", top.map(|setting| SettingRow::new(setting, file, address)).collect());
+    let gateway = SettingGroup::new("Gateway", top.map(|setting| SettingRow::new(setting, running)).collect());
     let others = GROUPS.into_iter().chain([LIMITS]).map(|(name, start)| of(name, start));
     [gateway].into_iter().chain(others).collect()
 }
@@ -65,22 +74,35 @@ impl SettingGroup {
 }
 
 impl SettingRow {
-    fn new(setting: &EffectiveSetting, file: &str, address: &str) -> Self {
+    fn new(setting: &EffectiveSetting, running: &Running<'_>) -> Self {
+        let (file, address) = (running.file, running.address);
         let source = match &setting.source {
             SettingSource::Default => "default".to_owned(),
             SettingSource::File { line } => format!("{file}:{line}"),
             SettingSource::Environment { line, variable } => format!("environment variable {variable} ({file}:{line})"),
             SettingSource::OtherFile { line, path } => format!("file {path} ({file}:{line})"),
         };
+        if let Some(overridden) = running.overridden.iter().find(|overridden| overridden.key == setting.key) {
+            return Self::overridden(setting, overridden, &source);
+        }
         let differs = setting.key == "listen" && setting.value != address;
         Self {
             key: setting.key,
             value: Visible::of(&one_line(&setting.value, VALUE_CHARS)),
             is_default: setting.source == SettingSource::Default,
             source: Visible::of(&source),
-            note: differs.then(|| {
-                format!("The gateway listens on {address} now: from the command line, or until the next restart.")
-            }),
+            note: differs.then(|| format!("The gateway listens on {address} until its next restart.")),
+        }
+    }
+
+    fn overridden(setting: &EffectiveSetting, by: &Overridden, source: &str) -> Self {
+        let differs = setting.value != by.value;
+        Self {
+            key: setting.key,
+            value: Visible::of(&one_line(&by.value, VALUE_CHARS)),
+            is_default: false,
+            source: Visible::of(&format!("command line ({})", by.by)),
+            note: differs.then(|| format!("Without it: {} ({source})", plain(&one_line(&setting.value, VALUE_CHARS)))),
         }
     }
 }
@@ -89,10 +111,44 @@ impl SettingRow {
 mod tests {
     use super::*;
 
+    fn running<'a>(address: &'a str, overridden: &'a [Overridden]) -> Running<'a> {
+        Running { file: "mcp_config.json", address, overridden }
+    }
+
+    #[test]
+    fn the_command_line_is_a_source() {
+        let setting = |key, value: &str, source| EffectiveSetting { key, value: value.to_owned(), source };
+        let all = [
+            setting("listen", "127.0.0.1:8080", SettingSource::Default),
+            setting("direct_mode", "false", SettingSource::Default),
+            setting("trust.changes", "quarantine", SettingSource::File { line: 3 }),
+        ];
+        let replaced = [
+            Overridden { key: "listen", value: "127.0.0.1:9".to_owned(), by: "--listen" },
+            Overridden { key: "trust.changes", value: "only the lock file".to_owned(), by: "--locked" },
+        ];
+        let groups = groups(&all, &running("127.0.0.1:9", &replaced));
+        let rows: Vec<String> = groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .map(|row| format!("{} {} {}: {}", row.key, row.value, row.source, row.note.as_deref().unwrap_or("-")))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                "listen 127.0.0.1:9 command line (--listen): Without it: 127.0.0.1:8080 (default)",
+                "direct_mode false default: -",
+                "trust.changes only the lock file command line (--locked): Without it: quarantine (mcp_config.json:3)",
+            ]
+        );
+        let opened = |name: &str| groups.iter().find(|group| group.name == name).unwrap();
+        assert_eq!((opened("Gateway").summary.as_str(), opened("Gateway").is_open), ("1 value set", true));
+    }
+
     #[test]
     fn every_setting_is_in_one_group() {
         let all = mcpproxy_core::settings::demo().effective();
-        let groups = groups(&all, "mcp_config.json", "127.0.0.1:8080");
+        let groups = groups(&all, &running("127.0.0.1:8080", &[]));
         assert_eq!(groups.iter().map(|group| group.rows.len()).sum::<usize>(), all.len());
         assert!(groups.iter().all(|group| !group.is_open && group.summary == "all defaults"), "{groups:?}");
     }
@@ -105,7 +161,7 @@ mod tests {
             setting("listen", SettingSource::File { line: 3 }),
             setting("storage.url", SettingSource::Environment { line: 4, variable }),
         ];
-        let groups = groups(&all, "mcp_config.json", "127.0.0.1:9");
+        let groups = groups(&all, &running("127.0.0.1:9", &[]));
         let row = |group: &str| groups.iter().find(|found| found.name == group).unwrap().rows.first().unwrap();
         assert_eq!(row("Gateway").source.to_string(), "mcp_config.json:3");
         assert!(row("Gateway").note.as_deref().unwrap().contains("127.0.0.1:9"));

@@ -13,7 +13,8 @@ use super::text_diff::{DiffLine, text_diff};
 use super::typed::Typed;
 use crate::auth::factor::Factors;
 use crate::editor::ContractDraft;
-use crate::ui::pages::Frame;
+use crate::ui::pages::activity::advice;
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 const WEAKER_MAX: usize = 20;
@@ -166,7 +167,14 @@ impl GroupRow {
             Change::NewlyAllowed => ("ok", "check", "Would run"),
             Change::Otherwise => ("other", "repeat", "Would end differently"),
         };
-        let message: String = group.message.as_deref().unwrap_or_default().chars().take(MESSAGE_MAX_CHARS).collect();
+        let message = group.message.as_deref().unwrap_or_default();
+        let message = match &group.after {
+            Ruling::Deny(code) => advice::in_a_line(code, message),
+            // The new decision says all of it.
+            Ruling::NotFound | Ruling::DryRunRequired => "".into(),
+            Ruling::Allow | Ruling::Ask | Ruling::StepUp => message.into(),
+        };
+        let message: String = message.chars().take(MESSAGE_MAX_CHARS).collect();
         Self {
             class,
             icon,

@@ -8,7 +8,7 @@ use super::Choice;
 use super::one::value_text;
 use super::typed::{CALLS, DRY_RUNS, FieldError, KEEP, Kind, PARAMETER, PER, SPECS, Spec, Typed};
 use crate::editor::WrittenContract;
-use crate::ui::pages::Frame;
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 const NOT_SET: &str = "Not set";

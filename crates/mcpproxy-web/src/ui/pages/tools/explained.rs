@@ -5,6 +5,7 @@ use mcpproxy_core::policy::Outcome;
 use mcpproxy_core::{Denial, Variant};
 use mcpproxy_gateway::PolicyResult;
 
+use crate::ui::pages::activity::advice;
 use crate::visible::Visible;
 
 pub(crate) struct Explained {
@@ -95,9 +96,9 @@ fn check(name: &'static str, verdict: Verdict) -> CheckRow {
             ("waiting", "medium", "Warned", messages.join("; "), false)
         }
         Verdict::Failed(denial) if ruling(&denial).is_refusal() => {
-            ("refused", "x", "Refused here", denial.message(), true)
+            ("refused", "x", "Refused here", advice::why(&denial), true)
         }
-        Verdict::Failed(denial) => ("waiting", "clock", "Asks a user", denial.message(), true),
+        Verdict::Failed(denial) => ("waiting", "clock", "Asks a user", advice::why(&denial), true),
         Verdict::NotReached => ("later", "clock", "Not reached", String::new(), false),
     };
     CheckRow { name, class, icon, word, why: Visible::of(&why), has_decided }

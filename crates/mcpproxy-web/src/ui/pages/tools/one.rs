@@ -1,22 +1,23 @@
 //! The page of one tool.
 
 use askama::Template;
-use mcpproxy_core::contract::Effective;
+use mcpproxy_core::contract::{Effective, Source};
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::trust::Pin;
-use mcpproxy_core::{RiskLevel, Tool, Variant};
+use mcpproxy_core::{RiskLevel, Tool, Untrusted, Variant};
 use mcpproxy_gateway::History;
 use mcpproxy_store::{PastState, Record};
 use serde_json::Value;
 
 use super::condition::when;
+use super::dry_run::DryRunCommand;
 use super::explained::Explained;
 use super::parameters::{self, Parameters};
 use super::rule::needs;
 use super::{Choice, rated_by, risk_of, variant_word};
-use crate::ui::pages::Frame;
 use crate::ui::pages::activity::words;
 use crate::ui::pages::labels::{Risk, State, Time};
+use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
 
 const SHORT_CHARS: usize = 300;
@@ -63,7 +64,7 @@ pub(crate) struct OneTool {
     pub(crate) is_forbidden: bool,
     pub(crate) description: LongText,
     pub(crate) needs: Vec<Visible>,
-    pub(crate) fields: Vec<FieldRow>,
+    pub(crate) fields: Vec<FieldGroup>,
     pub(crate) is_written: bool,
     pub(crate) digest: String,
     pub(crate) annotations: Vec<(Visible, Visible)>,
@@ -71,18 +72,26 @@ pub(crate) struct OneTool {
     pub(crate) calls: Vec<CallRow>,
     pub(crate) versions: Vec<VersionRow>,
     pub(crate) form: ExplainForm,
+    pub(crate) dry_run: DryRunCommand,
     pub(crate) error: Option<String>,
     pub(crate) explained: Option<Explained>,
     /// True right after the contract was saved.
     pub(crate) is_saved: bool,
 }
 
-/// A field of the effective contract.
+/// The fields of the effective contract that have the same source.
+pub(crate) struct FieldGroup {
+    pub(crate) source: &'static str,
+    /// The operator's own values stand out, and so do those of the server.
+    pub(crate) class: &'static str,
+    pub(crate) fields: Vec<FieldRow>,
+}
+
 pub(crate) struct FieldRow {
     pub(crate) key: &'static str,
     pub(crate) value: LongText,
-    pub(crate) source: Visible,
-    pub(crate) who: &'static str,
+    /// File and line. Empty if the operator did not write it.
+    pub(crate) place: Visible,
 }
 
 pub(crate) struct CallRow {
@@ -149,6 +158,7 @@ impl OneTool {
         let choices = Variant::ALL.map(|one| Choice::new(one.operation(), one.tool(), variant.operation()));
         let any = Choice::new("", "An agent with every permission", &typed.agent);
         let agents = about.agents.iter().map(|name| Choice::new(name, name, &typed.agent));
+        let arguments = typed.arguments.clone().unwrap_or_else(|| parameters::example(&schema));
         Self {
             frame,
             server: tool.name.server().to_string(),
@@ -168,8 +178,9 @@ impl OneTool {
             parameters: Parameters::of(&schema),
             calls: about.calls.iter().map(|record| CallRow::new(record, about.now_ms)).collect(),
             versions: versions(&about.history, about.now_ms),
+            dry_run: DryRunCommand::new(&tool.name, variant, &arguments, contract.native_dry_run().is_some()),
             form: ExplainForm {
-                arguments: typed.arguments.clone().unwrap_or_else(|| parameters::example(&schema)),
+                arguments,
                 is_dry_run: typed.is_dry_run,
                 variants: choices.into(),
                 agents: std::iter::once(any).chain(agents).collect(),
@@ -181,24 +192,32 @@ impl OneTool {
     }
 }
 
-fn contract_fields(contract: &Effective) -> Vec<FieldRow> {
-    let fields = contract.sources().into_iter();
-    fields
-        .map(|(key, value, source)| FieldRow {
-            key,
-            value: LongText::new(&value_text(&value)),
-            who: who(&source),
-            source: Visible::of(&source),
-        })
-        .collect()
+/// Groups the fields by their source, which so stands once and not in each row.
+fn contract_fields(contract: &Effective) -> Vec<FieldGroup> {
+    let mut groups: Vec<FieldGroup> = Vec::new();
+    for (key, value, source) in contract.fields() {
+        let (words, class) = source_words(source);
+        let place = match source {
+            Source::Operator { file, line, .. } => format!("{}:{line}", Untrusted::new(file.as_ref()).for_terminal()),
+            Source::Server | Source::Hints | Source::Level | Source::Default => String::new(),
+        };
+        let field = FieldRow { key, value: LongText::new(&value_text(&value)), place: Visible::of(&place) };
+        match groups.iter_mut().find(|group| group.source == words) {
+            Some(group) => group.fields.push(field),
+            None => groups.push(FieldGroup { source: words, class, fields: vec![field] }),
+        }
+    }
+    groups
 }
 
-/// Returns the class of a source: the operator's own values stand out, and so do those of the server.
-fn who(source: &str) -> &'static str {
-    match source.split([',', '\'']).next() {
-        Some("operator" | "draft") => "good",
-        Some("server") => "warn",
-        Some(_) | None => "",
+fn source_words(source: &Source) -> (&'static str, &'static str) {
+    match source {
+        Source::Operator { is_draft: false, .. } => ("from your files", "good"),
+        Source::Operator { is_draft: true, .. } => ("from a draft, not reviewed", "warn"),
+        Source::Server => ("from the server’s contract, not verified", "warn"),
+        Source::Hints => ("from the server’s annotations, not verified", "warn"),
+        Source::Level => ("follows from the risk level", ""),
+        Source::Default => ("default", ""),
     }
 }
 
