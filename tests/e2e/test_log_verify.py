@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 import subprocess
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway import Gateway
-from log import Agent, Ledger, Storage, storage, verify  # noqa: F401
+from log import Agent, Ledger, Load, Storage, storage, verify  # noqa: F401
 from postgres import postgres  # noqa: F401
 from typist import typed
 
@@ -217,3 +218,39 @@ def test_what_sets_the_log_back_makes_the_next_verification_read_everything(log:
     assert state.stat().st_mode & 0o777 == 0o600
     succeeded(gateway.run("migrate", "--to", f"sqlite:{tmp_path / 'other.db'}"))
     assert not state.exists()
+
+
+def test_an_export_is_continued_while_calls_run(log: Log, tmp_path: Path) -> None:
+    gateway, file = log.gateway, tmp_path / "records.jsonl"
+    mark = tmp_path / "records.jsonl.position"
+    words = ("activity", "export", "--type", "call", "--continue", "--out", str(file))
+
+    def exported() -> list[str]:
+        return [json.loads(line)["id"] for line in file.read_text().splitlines()]
+
+    with gateway:
+        with Load([Agent(gateway) for _ in range(3)], itertools.count(1000), ["echo:echo"]) as load:
+            for least in (30, 60, 90):
+                load.wait("calls", lambda load, least=least: len(load.answers) > least)
+                succeeded(gateway.run(*words))
+        # As if an export had been interrupted.
+        with file.open("a") as part:
+            part.write('{"id": "half')
+        succeeded(gateway.run(*words))
+        ids = exported()
+        assert len(ids) == len(set(ids)), "no record twice"
+        assert set(ids) == {one["id"] for one in gateway.records("--type", "call", "--limit", "500")}
+        succeeded(gateway.run(*words))
+        assert exported() == ids and file.stat().st_mode & 0o777 == 0o600
+        other = gateway.run(*words, "--format", "csv")
+        assert other.returncode == 2 and "another format or other filters" in other.stderr, other.stderr
+
+        # With a position of one's own.
+        done = gateway.run("activity", "export", "--after", "f")
+        (position,) = re.findall(r"--after (f\S+)", done.stderr)
+        calls(gateway, range(2))
+        done = gateway.run("activity", "export", "--type", "call", "--after", position)
+        assert len(done.stdout.splitlines()) == 2, done.stdout
+    mark.unlink()
+    refused = gateway.run(*words)
+    assert refused.returncode == FAILED and "exists, but" in refused.stderr, refused.stderr

@@ -20,6 +20,7 @@ on_both!(
     nothing_is_missed_while_calls_come_in,
     an_export_has_every_call_once_when_it_has_ended,
     the_position_of_an_export_is_kept,
+    an_export_goes_on_after_a_position_in_every_chain,
 );
 
 async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: usize) -> Vec<(i64, Status)> {
@@ -246,4 +247,39 @@ async fn the_position_of_an_export_is_kept(place: &Place) {
         assert_eq!(store.export_position(chain, "a").await.unwrap(), seq);
     }
     assert_eq!(store.export_position(chain, "b").await.unwrap(), 0);
+}
+
+async fn an_export_goes_on_after_a_position_in_every_chain(place: &Place) {
+    let (store, ledger) = place.open().await;
+    let options = LedgerOptions { newest_checkpoint: None, checkpoints_to: None, ..place.options(2) };
+    let other = Ledger::start(&store, options).await.unwrap();
+    let mut cursor = FeedCursor::default();
+    let read = async |cursor: &mut FeedCursor, filter: &Filter| {
+        let (end, mut found, mut lines) = (store.feed_end().await.unwrap(), Vec::new(), 0);
+        let expected = cursor.lines_until(&end);
+        assert!(!cursor.is_beyond(&end));
+        while let Some(page) = store.export_after(cursor, &end, filter).await.unwrap() {
+            found.extend(page.records.iter().map(|record| (record.chain, record.seq)));
+            lines += page.lines;
+            // As a user hands it in again.
+            *cursor = FeedCursor::parse(&page.next.to_string()).unwrap();
+        }
+        assert_eq!(lines, expected);
+        found
+    };
+    let open = ledger.open(call(1), WaitFor::Disk).await.unwrap();
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    other.append(refusal(3), WaitFor::Disk).await.unwrap();
+    assert_eq!(
+        read(&mut cursor, &Filter::default()).await,
+        [(0, 2), (1, 1)],
+        "the open call follows when it has ended"
+    );
+    assert_eq!(read(&mut cursor, &Filter::default()).await, []);
+    ledger.close(open, success(), WaitFor::Disk).await.unwrap();
+    other.append(refusal(4), WaitFor::Disk).await.unwrap();
+    let calls = Filter { kind: Some(mcpproxy_store::Kind::Call), ..Filter::default() };
+    assert_eq!(read(&mut cursor.clone(), &calls).await, [(0, 1)]);
+    assert_eq!(read(&mut cursor, &Filter::default()).await, [(0, 1), (1, 2)]);
+    assert!(FeedCursor::parse("f0-4").unwrap().is_beyond(&store.feed_end().await.unwrap()), "the log was set back");
 }

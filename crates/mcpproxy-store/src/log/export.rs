@@ -7,10 +7,10 @@
 //! Retention does not wait for an export. It has its own reasons, such as a legal duty to delete, and a receiver that is
 //! gone for months must not fill the disk. Instead, [`ExportBatch::missed`] counts what was removed before it was read.
 
-use super::feed::ChainReader;
+use super::feed::{ChainReader, FeedCursor};
 use crate::sql::columns::Columns;
 use crate::sql::{Connection, Statement, Value};
-use crate::{LIMIT_MAX, Record, Store, StoreError};
+use crate::{Filter, LIMIT_MAX, Record, Store, StoreError};
 
 const READING: &str = "read the position of the export";
 const MOVING: &str = "store the position of the export";
@@ -28,7 +28,43 @@ pub struct ExportBatch {
     pub missed: u64,
 }
 
+/// A part of an export that goes on after a position in every chain.
+#[derive(Clone, Debug)]
+pub struct ExportPage {
+    /// Records that have ended, in the order of their chain.
+    pub records: Vec<Record>,
+    pub next: FeedCursor,
+    /// The number of lines that were looked at.
+    pub lines: u64,
+    /// Lines that retention removed before they were read.
+    pub missed: u64,
+}
+
 impl Store {
+    /// Returns the next records after a position that match the filter, or `None` at the end. Chain after chain.
+    pub async fn export_after(
+        &self,
+        after: &FeedCursor,
+        end: &FeedCursor,
+        filter: &Filter,
+    ) -> Result<Option<ExportPage>, StoreError> {
+        for (chain, end) in end.chains() {
+            let from = match after.position(chain) {
+                Some(from) => from,
+                // A new chain begins with the oldest record that is kept.
+                None => self.removed_up_to(chain).await?,
+            };
+            if from >= end {
+                continue;
+            }
+            let ExportBatch { records, next, missed, .. } = self.export_batch(chain, from, LIMIT_MAX).await?;
+            let records = records.into_iter().map(|(_, record)| record).filter(|record| filter.fits(record)).collect();
+            let lines = (next - from).max(0).unsigned_abs();
+            return Ok(Some(ExportPage { records, next: after.moved(chain, next), lines, missed }));
+        }
+        Ok(None)
+    }
+
     /// Returns the position up to which a chain was exported to a destination. A new destination begins with the oldest
     /// record that is kept.
     pub async fn export_position(&self, chain: u16, destination: &str) -> Result<i64, StoreError> {

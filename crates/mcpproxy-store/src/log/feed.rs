@@ -142,6 +142,31 @@ impl Line {
 }
 
 impl FeedCursor {
+    /// Returns the number of lines from here to a later cursor.
+    pub fn lines_until(&self, end: &Self) -> u64 {
+        let lines = |(chain, end): (u16, i64)| (end - self.position(chain).unwrap_or(0)).max(0).unsigned_abs();
+        end.chains().map(lines).sum()
+    }
+
+    /// Tells if a chain is shorter than this cursor says, or gone.
+    pub fn is_beyond(&self, end: &Self) -> bool {
+        self.chains().any(|(chain, seq)| end.position(chain).unwrap_or(0) < seq)
+    }
+
+    pub(super) fn chains(&self) -> impl Iterator<Item = (u16, i64)> {
+        self.positions.iter().map(|(chain, seq)| (*chain, *seq))
+    }
+
+    pub(super) fn position(&self, chain: u16) -> Option<i64> {
+        self.positions.get(&chain).copied()
+    }
+
+    pub(super) fn moved(&self, chain: u16, seq: i64) -> Self {
+        let mut positions = self.positions.clone();
+        positions.insert(chain, seq);
+        Self { positions }
+    }
+
     pub fn parse(text: &str) -> Result<Self, StoreError> {
         let pairs = text.strip_prefix('f').ok_or(StoreError::Cursor)?;
         let pair = |pair: &str| {

@@ -88,8 +88,12 @@ Examples:
   mcpproxy activity export --format csv --payloads --out records.csv
   mcpproxy activity export --signed --out proof.jsonl 01JG2ABCDEF
   mcpproxy activity export --signed --intent-type destructive > proof.jsonl
+  mcpproxy activity export --continue --out /mnt/archive/records.jsonl
+  mcpproxy activity export --after f0-1200 > new.jsonl
 
-Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on any machine.")]
+With --continue, each run appends the records since the last one. `FILE.position` keeps the position. With --after, \
+the command prints the position for the next run. Both write the oldest record of each chain first, and a call when it \
+has ended. Anyone can check a signed bundle with `mcpproxy activity verify proof.jsonl`, on any machine.")]
     Export(export::Export),
     /// Verify that the log or a signed bundle is unchanged
     #[command(after_help = "\

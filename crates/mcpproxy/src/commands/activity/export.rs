@@ -1,10 +1,12 @@
 //! `activity export`: writes records to a file, plain or signed.
 
+mod since;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mcpproxy_store::{Filter, LIMIT_MAX, Record, Store, WholeRecord};
+use mcpproxy_store::{FeedCursor, Filter, LIMIT_MAX, Record, Store, WholeRecord};
 use mcpproxy_web::records::{self, Activity, WholeActivity};
 
 use super::args::{Matching, Within};
@@ -38,6 +40,12 @@ pub(crate) struct Export {
     /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Only records after this position, oldest first; `f` is the beginning. Prints the next position
+    #[arg(long, value_name = "POSITION", value_parser = FeedCursor::parse, conflicts_with_all = ["signed", "Within"])]
+    after: Option<FeedCursor>,
+    /// Append the records since the last export to FILE, oldest first
+    #[arg(long = "continue", requires = "out", conflicts_with_all = ["signed", "after", "Within"])]
+    go_on: bool,
     #[command(flatten)]
     matching: Matching,
     #[command(flatten)]
@@ -74,6 +82,9 @@ pub(super) async fn run(home: &Home, format: Format, export: &Export) -> anyhow:
 
 async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<()> {
     let store = open(home).await?;
+    if export.go_on || export.after.is_some() {
+        return since(store.as_ref(), export, &filter).await;
+    }
     let mut out = Destination::open(export.out.as_deref())?;
     let written = if export.signed {
         let store = store.ok_or_else(|| Failure::new(Exit::Failed, "There are no records to sign."))?;
@@ -92,6 +103,22 @@ async fn write(home: &Home, export: &Export, filter: Filter) -> anyhow::Result<(
     Ok(())
 }
 
+/// Writes records that an earlier export does not have.
+async fn since(store: Option<&Store>, export: &Export, filter: &Filter) -> anyhow::Result<()> {
+    let Some(store) = store else { return Err(Failure::new(Exit::Failed, "There are no records yet.").into()) };
+    let written = match (&export.out, &export.after) {
+        (Some(path), None) => since::to_file(store, export, filter, path).await?,
+        (_, after) => {
+            let from = after.clone().unwrap_or_default();
+            since::after(store, export, (filter, &from)).await?
+        }
+    };
+    if let Some(path) = &export.out {
+        output::tell(&format!("Wrote {} to {}", counted(written, "record"), path.display()));
+    }
+    Ok(())
+}
+
 /// Returns the target of the data. Progress messages must not mix with data on standard output.
 fn whereabouts(export: &Export) -> Output {
     if export.out.is_some() { Output::Elsewhere } else { Output::ToStandardOutput }
@@ -99,26 +126,14 @@ fn whereabouts(export: &Export) -> Output {
 
 /// Writes records page by page, newest first, and returns their number.
 async fn plain(store: Option<&Store>, export: &Export, filter: &Filter, out: &mut Destination) -> anyhow::Result<u64> {
-    let payloads = if export.payloads { Payloads::With } else { Payloads::Without };
-    let format = export.format.unwrap_or(FileFormat::Jsonl);
-    let header = match (format, payloads) {
-        (FileFormat::Jsonl, _) => String::new(),
-        (FileFormat::Csv, Payloads::With) => records::head_with_payloads(),
-        (FileFormat::Csv, Payloads::Without) => records::head(),
-    };
-    out.write_all(header.as_bytes())?;
+    let shape = Shape::of(export);
+    out.write_all(shape.header().as_bytes())?;
     let Some(store) = store else { return Ok(0) };
     let mut progress = Progress::new("records", whereabouts(export));
     let (mut written, mut before) = (0, None);
     loop {
         let page = store.list(filter, before, LIMIT_MAX).await?;
-        for whole in with_payloads(store, page.records, payloads).await? {
-            let text = match (format, payloads) {
-                (FileFormat::Csv, Payloads::With) => records::row_with_payloads(&whole.into()),
-                (FileFormat::Csv, Payloads::Without) => records::row(&whole.record.into()),
-                (FileFormat::Jsonl, Payloads::With) => visible::json(&WholeActivity::from(whole))? + "\n",
-                (FileFormat::Jsonl, Payloads::Without) => visible::json(&Activity::from(whole.record))? + "\n",
-            };
+        for text in shape.texts(store, page.records).await? {
             out.write_all(text.as_bytes())?;
             written += 1;
             progress.show(written, None);
@@ -127,6 +142,41 @@ async fn plain(store: Option<&Store>, export: &Export, filter: &Filter, out: &mu
             Some(next) => before = Some(next),
             None => return Ok(written),
         }
+    }
+}
+
+/// The form of the lines of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    format: FileFormat,
+    payloads: Payloads,
+}
+
+impl Shape {
+    fn of(export: &Export) -> Self {
+        let payloads = if export.payloads { Payloads::With } else { Payloads::Without };
+        Self { format: export.format.unwrap_or(FileFormat::Jsonl), payloads }
+    }
+
+    fn header(self) -> String {
+        match (self.format, self.payloads) {
+            (FileFormat::Jsonl, _) => String::new(),
+            (FileFormat::Csv, Payloads::With) => records::head_with_payloads(),
+            (FileFormat::Csv, Payloads::Without) => records::head(),
+        }
+    }
+
+    /// Returns a line for each record.
+    async fn texts(self, store: &Store, records: Vec<Record>) -> anyhow::Result<Vec<String>> {
+        let text = |whole: WholeRecord| -> anyhow::Result<String> {
+            Ok(match (self.format, self.payloads) {
+                (FileFormat::Csv, Payloads::With) => records::row_with_payloads(&whole.into()),
+                (FileFormat::Csv, Payloads::Without) => records::row(&whole.record.into()),
+                (FileFormat::Jsonl, Payloads::With) => visible::json(&WholeActivity::from(whole))? + "\n",
+                (FileFormat::Jsonl, Payloads::Without) => visible::json(&Activity::from(whole.record))? + "\n",
+            })
+        };
+        with_payloads(store, records, self.payloads).await?.into_iter().map(text).collect()
     }
 }
 
