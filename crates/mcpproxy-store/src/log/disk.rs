@@ -41,6 +41,16 @@ enum Told {
     Full { since_ms: i64 },
 }
 
+/// The room that is left, for work that can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    /// From 80 % on.
+    Scarce,
+    /// New records are refused.
+    Full,
+}
+
 impl Default for DiskRoom {
     fn default() -> Self {
         Self { limit: AtomicU64::new(UNLIMITED), used: AtomicU64::new(0), told: Mutex::new(Told::Enough) }
@@ -95,6 +105,15 @@ impl DiskRoom {
         match *self.told.lock().unwrap_or_else(PoisonError::into_inner) {
             Told::Enough | Told::Scarce => Health::Well,
             Told::Full { since_ms } => Health::Failing { since_ms, reason: StoreError::DiskLimit.to_string() },
+        }
+    }
+
+    /// Tells how much the search index may take. What it takes must not be missing for records.
+    pub(crate) fn room(&self) -> Room {
+        match *self.told.lock().unwrap_or_else(PoisonError::into_inner) {
+            Told::Enough => Room::Enough,
+            Told::Scarce => Room::Scarce,
+            Told::Full { .. } => Room::Full,
         }
     }
 }

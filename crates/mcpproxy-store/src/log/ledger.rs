@@ -30,6 +30,7 @@
 //! the damage.
 
 mod evidence;
+mod room;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,27 +17,34 @@
 //! | `trigrams.rs` | the trigrams of a record, and those that a search looks up |
 //! | `postings.rs` | lists of records by trigram, as bytes |
 //! | `indexer.rs` | the task that writes the index |
-//! | `update.rs` | one update: the next block of a chain, removed blocks, a new start |
+//! | `update.rs` | one update: which blocks are added, removed and built again |
+//! | `block.rs` | one block: reads its lines, and writes what they add |
 //! | `find.rs` | the search |
 //!
-//! Lines of a chain never change and only grow in number, so a *block* of up to 1,024 lines is indexed once. A record
-//! belongs to the block of its first line. If its call ends in a later block, that block adds a part to the older one.
+//! Lines of a chain never change. New ones come at its end, and retention removes the oldest. So a *block* of up to 1,024
+//! lines is indexed once. A record belongs to the block of its first line. If its call ends in a later block, that block
+//! adds a part to the older one.
 //!
 //! Invariants:
 //!
 //! - **The index never changes what is found.** It only names candidates. Every candidate is read and compared with the
 //!   whole filter, in the same SQL as without the index. Records that are not indexed yet are read by the search itself.
-//!   Anything odd about the index, such as a block that is gone or cannot be read, makes the search go without it.
-//! - **No call waits for it.** The writer of the log knows nothing of the index. A task of its own reads what is
-//!   committed.
+//!   A block that cannot be read, a gap between two blocks of a page, or a build that changed meanwhile makes the search
+//!   go without the index. Postings that somebody deleted cannot be noticed, so exports go without the index, too.
+//! - **The writer of the log knows nothing of it.** A task of its own reads what is committed. SQLite has one write lock,
+//!   so a commit can wait there for the transaction of one block.
+//! - **Records come first.** The index grows only while less than 80 % of `limits.disk` is used.
 //! - **It can be built again at any time.** No copy of the database has it, and a chain whose hash differs from the one
 //!   that was indexed is indexed from its beginning.
-//! - **Work is bounded**: a search by the blocks and candidates of a page, the task by one block at a time.
+//! - **Work is bounded.** The task works on one block at a time. A page reads up to 10,000 candidates, 4,096 blocks, and
+//!   10,000 lines of 64 chains that are not indexed yet. With more such lines, a search goes without the index.
 //!
-//! Why not the full-text search of SQLite and `pg_trgm` of PostgreSQL? They are not the same: PostgreSQL needs an
-//! extension that only an administrator can install, collects all matches before it sorts them, and would write
-//! hundreds of index entries for each record in the transaction that a call waits for.
+//! Why not the full-text search of the databases? FTS5 of SQLite and `pg_trgm` of PostgreSQL compare texts in different
+//! ways, so a search would depend on the database. Both write hundreds of index entries for each record, in the
+//! transaction that a call waits for. `pg_trgm` also collects all matches before it sorts them, and is an extension that
+//! the database must have.
 
+mod block;
 pub(crate) mod find;
 pub(crate) mod indexer;
 pub(crate) mod postings;

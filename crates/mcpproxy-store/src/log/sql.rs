@@ -14,6 +14,7 @@ mod take;
 mod write;
 
 pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow, Stretch};
+pub(super) use queries::has_indexed_condition;
 pub(super) use retention::More;
 pub(super) use rollup::RollUpCursor;
 pub(crate) use take::{Head, head};

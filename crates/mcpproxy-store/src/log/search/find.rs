@@ -7,7 +7,8 @@
 //! ```
 //!
 //! 1. Reads how far each chain is indexed. If too many lines are not, the search goes without the index.
-//! 2. Scans the newest records, at most [`NEWEST_SCAN`]. Most searches end here.
+//! 2. Scans the newest records, at most [`NEWEST_SCAN`], or all that the page may scan if another condition of the filter
+//!    has an index. Most searches end here.
 //! 3. Finds the matches among the lines that are not indexed: records that begin there, and older ones that end there.
 //! 4. Reads blocks, newest first, and the candidates that they name. Blocks of different chains overlap in time. A block
 //!    comes by its last key, so what has not been read yet is older than the last key of the block read last. Everything
@@ -19,9 +20,14 @@
 //! that ends in a later line is found by step 3. One that ends after step 3 may be missed, as a record that is written
 //! after a page was read.
 
+use std::collections::HashMap;
+
+use tokio::task::yield_now;
+
 use crate::log::filter::{Filter, Keys, SCAN_MAX};
 use crate::log::list::{Cursor, Page};
 use crate::log::search::trigrams::Query;
+use crate::log::sql::has_indexed_condition;
 use crate::log::sql::search::{BlockPlace, ChainIndex, IndexedBlock};
 use crate::record::id::Key;
 use crate::sql::Database;
@@ -30,13 +36,15 @@ use crate::{Record, Store, StoreError};
 /// Records that are read without the index first.
 const NEWEST_SCAN: usize = 2_000;
 /// Lines that are not indexed yet, of all chains. A search reads them all.
-const TAIL_MAX: i64 = SCAN_MAX as i64;
+pub(super) const TAIL_MAX: i64 = SCAN_MAX as i64;
 /// Chains with such lines. Each takes two queries.
-const TAILS_MAX: usize = 64;
+pub(super) const TAILS_MAX: usize = 64;
 /// Blocks of one page, if it may scan [`SCAN_MAX`] records.
 const BLOCKS_MAX: usize = 4_096;
 /// Blocks of one query.
 const BATCH: usize = 64;
+/// Blocks that are decoded before calls get the thread again.
+const TURN: usize = 8;
 /// Candidates after which they are read.
 const GROUP: usize = 512;
 
@@ -54,7 +62,9 @@ impl Store {
         if !is_usable(&chains) {
             return Ok(None);
         }
-        let page = self.list_by_scan(filter, keys, limit, scan.min(NEWEST_SCAN)).await?;
+        // Records with a rare tool are found by that, and the text may be common among others.
+        let first_scan = if has_indexed_condition(filter) { scan } else { scan.min(NEWEST_SCAN) };
+        let page = self.list_by_scan(filter, keys, limit, first_scan).await?;
         // A full page, or the end of the log, needs no index.
         let (Some(next), Some(_)) = (page.next, page.searched_to_ms) else { return Ok(Some(page)) };
         let mut records = page.records;
@@ -66,6 +76,7 @@ impl Store {
             // One more than the page needs shows if there is a next page.
             wanted: limit + 1 - records.len().min(limit),
             found: Vec::new(),
+            reached: HashMap::new(),
         };
         let Some(found) = search.run(&chains, scan).await? else { return Ok(None) };
         if !is_same(&chains, &self.database().chain_indexes().await?) {
@@ -83,10 +94,13 @@ impl Store {
 
 /// Without a block, the index says nothing. With too many lines that are not indexed, it saves nothing.
 fn is_usable(chains: &[ChainIndex]) -> bool {
-    let tails = chains.iter().map(ChainIndex::tail).filter(|tail| *tail > 0);
-    chains.iter().any(|chain| chain.block_end.is_some())
-        && tails.clone().count() <= TAILS_MAX
-        && tails.sum::<i64>() <= TAIL_MAX
+    let lengths = || chains.iter().map(ChainIndex::tail).filter(|tail| *tail > 0);
+    let (tails, lines) = (lengths().count(), lengths().sum::<i64>());
+    let is_short = tails <= TAILS_MAX && lines <= TAIL_MAX;
+    if !is_short {
+        tracing::debug!(chains = tails, lines, "searching without the index, because too many lines are not in it yet");
+    }
+    is_short && chains.iter().any(|chain| chain.block_end.is_some())
 }
 
 /// Tells if no chain was indexed anew between the two moments.
@@ -95,7 +109,7 @@ fn is_same(before: &[ChainIndex], after: &[ChainIndex]) -> bool {
     before.iter().all(|chain| chain.build.is_none() || chain.build == build_after(chain.chain))
 }
 
-struct Found {
+struct SearchResult {
     /// Newest first.
     records: Vec<Record>,
     /// Everything from this key on was searched. `None` if the log ended.
@@ -110,14 +124,19 @@ struct Search<'a> {
     wanted: usize,
     /// The newest matches up to now, newest first, at most `wanted`.
     found: Vec<Record>,
+    /// The first position of the last block that was read, by chain.
+    reached: HashMap<u16, i64>,
 }
 
 impl Search<'_> {
     /// `None` if the index cannot be read.
-    async fn run(mut self, chains: &[ChainIndex], scan: usize) -> Result<Option<Found>, StoreError> {
+    async fn run(mut self, chains: &[ChainIndex], scan: usize) -> Result<Option<SearchResult>, StoreError> {
         self.find_named().await?;
         self.find_in_tails(chains).await?;
-        let (mut blocks_left, mut candidates_left) = ((BLOCKS_MAX * scan / SCAN_MAX).max(1), scan);
+        // The tails were read, too, and a page that reads no candidate would make no progress.
+        let tails = chains.iter().map(ChainIndex::tail).sum::<i64>();
+        let mut candidates_left = scan.saturating_sub(usize::try_from(tails).unwrap_or(scan)).max(1);
+        let mut blocks_left = (BLOCKS_MAX * scan / SCAN_MAX).max(1);
         let mut after: Option<BlockPlace> = None;
         loop {
             let limit = BATCH.min(blocks_left);
@@ -125,8 +144,11 @@ impl Search<'_> {
             let is_last = batch.len() < limit;
             let mut group = Group::default();
             for (index, block) in batch.iter().enumerate() {
-                if !group.add(block, &self.query) {
+                if !self.is_next(block).await? || !group.add(block, &self.query) {
                     return Ok(None);
+                }
+                if index % TURN == TURN - 1 {
+                    yield_now().await;
                 }
                 blocks_left -= 1;
                 let is_end = index + 1 == batch.len();
@@ -143,9 +165,18 @@ impl Search<'_> {
                 }
             }
             if is_last {
-                return Ok(Some(Found { records: self.found, searched_to: None }));
+                return Ok(Some(SearchResult { records: self.found, searched_to: None }));
             }
             after = batch.last().map(|block| block.place);
+        }
+    }
+
+    /// Tells if no block is missing between this one and the block of its chain that was read before.
+    async fn is_next(&mut self, block: &IndexedBlock) -> Result<bool, StoreError> {
+        let BlockPlace { chain, first_seq, .. } = block.place;
+        match self.reached.insert(chain, first_seq) {
+            Some(newer) => self.database.is_covered(chain, block.last_seq, newer).await,
+            None => Ok(true),
         }
     }
 
@@ -186,11 +217,11 @@ impl Search<'_> {
     }
 
     /// Ends the search when records with this key, and older ones, may not have been read.
-    fn up_to(mut self, unread: i64) -> Found {
+    fn up_to(mut self, unread: i64) -> SearchResult {
         // A block can reach beyond the range.
         let from = unread.saturating_add(1).min(self.keys.before);
         self.found.retain(|record| record.id.key().0 >= from);
-        Found { records: self.found, searched_to: Some(Key(from)) }
+        SearchResult { records: self.found, searched_to: Some(Key(from)) }
     }
 }
 

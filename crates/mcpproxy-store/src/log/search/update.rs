@@ -1,109 +1,201 @@
 //! One update of the index: removes blocks whose lines were removed, and adds blocks until all chains are indexed.
 //!
-//! A block has up to 1,024 lines, and fewer if their texts are long, so that a block takes little memory. A chain is
-//! indexed in whole blocks. What is left at its end is read by searches themselves. If nothing was written for an hour,
-//! the rest becomes a short block. Without that, a database with many old chains would have many ends to read.
+//! A chain is indexed in whole blocks. What is left at its end, its *tail*, is read by searches themselves. A tail
+//! becomes a short block in three cases:
+//!
+//! | case | tails that become blocks |
+//! |---|---|
+//! | the chain has no new line for an hour | from 128 lines on |
+//! | that, and more than 32 chains have a tail | all of them |
+//! | all tails together have more than 5,000 lines | from 128 lines on, also of busy chains |
+//!
+//! Without the last two, a database with many gateways would have so many lines to read that searches go without the
+//! index. Without a least length, a gateway with a call from time to time would get a block for each call.
+//!
+//! The hour is measured with the clock of this task. The keys of a chain have the clock of the gateway that writes it,
+//! which may be wrong. They only tell at the first look, when nothing else is known.
 //!
 //! Each block has the hash of the chain at its end. Before the first block is added, that hash is compared with the
 //! chain. If they differ, the log is not the one that was indexed, and the chain is indexed from its beginning.
 //!
+//! The index must not take the room that `limits.disk` leaves for records:
+//!
+//! | used | the index |
+//! |---|---|
+//! | up to 80 % | grows |
+//! | from 80 % | stays as it is; blocks of removed lines still go |
+//! | when records are refused | is removed until they are accepted again |
+//!
 //! Each block is one transaction, in which the index goes from one complete state to the next. An update can be stopped
 //! at any moment, and goes on later where it was.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::postings::OFFSETS;
-use super::trigrams::{Collection, end_texts_of, texts_of};
+use super::block::{BlockOutcome, LINES_MAX, add_block};
+use super::find::{TAIL_MAX, TAILS_MAX};
+use crate::log::disk::Room;
 use crate::log::restore::hash_at;
-use crate::log::sql::search::{ChainIndex, NewBlock, PostingsRow, forget_chain, remove_blocks, take_lock, write_block};
-use crate::record::id::Key;
+use crate::log::sql::search::{ChainIndex, forget_chain, remove_block, remove_postings, take_lock};
 use crate::sql::{Connection, Database};
-use crate::{Health, Ledger, Record, Store, StoreError};
+use crate::{Ledger, Store, StoreError};
 
-const LINES_MAX: i64 = OFFSETS as i64;
-/// Text of one block. It takes about 16 times as much memory, for a moment.
-const TEXT_MAX_BYTES: usize = 2 * 1024 * 1024;
-/// Records read at once.
-const SLICE: usize = 128;
-/// Blocks removed in one transaction.
-const REMOVED_MAX: usize = 8;
-/// A chain without a new record for so long is indexed to its end.
+/// A chain without a new line for so long is idle.
+const IDLE: Duration = Duration::from_secs(3600);
 const IDLE_MS: i64 = 3_600_000;
+/// The shortest tail that becomes a block, unless there are too many tails.
+const SHORT_MIN: i64 = 128;
 
-/// The state of the task between two updates.
+/// The state of the task between two updates. Each map has at most one entry for each chain.
 #[derive(Default)]
 pub(super) struct Updater {
-    /// Chains whose last block was compared with the log. At most one entry for each chain.
+    /// Chains whose last block was compared with the log.
     checked: HashSet<u16>,
+    ends: HashMap<u16, ChainEnd>,
     /// The log that must work while the index is written, and the pause after each transaction.
     beside: Option<(Ledger, Duration)>,
 }
 
-/// The lines of a block, as far as they matter for the index.
-struct Lines {
-    last: i64,
-    /// Records that begin in the block.
-    begun: Vec<Record>,
-    /// Records of older blocks that end in this one.
-    ended: Vec<Record>,
+/// The end of a chain as this task saw it.
+struct ChainEnd {
+    seq: i64,
+    /// The look at which this end was new. `None` if the chain was idle at the first look.
+    since: Option<Instant>,
+}
+
+/// The outcome of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UpdateOutcome {
+    /// Another gateway writes the index.
+    NotMine,
+    Done {
+        added: u64,
+        /// The number of chains that were looked at.
+        chains: usize,
+    },
+}
+
+/// A look at all chains.
+struct Look {
+    chains: usize,
+    with_work: Vec<ChainIndex>,
+    tails: Tails,
+}
+
+/// The lines that are left when all whole blocks are added, of all chains.
+#[derive(Clone, Copy)]
+struct Tails {
+    are_many: bool,
+    are_long: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
 }
 
 impl Store {
     /// Brings the search index up to date. Returns the number of blocks that it added. It does nothing if another gateway
     /// is at it.
     pub async fn update_search_index(&self, now_ms: i64) -> Result<u64, StoreError> {
-        Updater::default().run(self, now_ms).await
+        match Updater::default().run(self, now_ms).await? {
+            UpdateOutcome::NotMine => Ok(0),
+            UpdateOutcome::Done { added, .. } => Ok(added),
+        }
     }
 }
 
 impl Updater {
     pub(super) fn beside(ledger: Ledger, pause: Duration) -> Self {
-        Self { checked: HashSet::new(), beside: Some((ledger, pause)) }
+        Self { beside: Some((ledger, pause)), ..Self::default() }
     }
 
-    pub(super) async fn run(&mut self, store: &Store, now_ms: i64) -> Result<u64, StoreError> {
+    pub(super) async fn run(&mut self, store: &Store, now_ms: i64) -> Result<UpdateOutcome, StoreError> {
         let database = store.database();
-        if self.chains_with_work(database, now_ms).await?.is_empty() {
-            return Ok(0);
+        if self.room() == Room::Full {
+            self.make_room(database).await?;
+            return Ok(UpdateOutcome::Done { added: 0, chains: 0 });
+        }
+        let Look { chains, with_work, .. } = self.look(database, now_ms).await?;
+        let mut added = 0;
+        if with_work.is_empty() {
+            return Ok(UpdateOutcome::Done { added, chains });
         }
         let mut connection = database.writing_connection().await?;
-        let mut added = 0;
-        if take_lock(&mut connection).await? {
+        let is_mine = take_lock(&mut connection).await?;
+        if is_mine {
             // Again, because another gateway may have done the work before it released the lock.
-            for chain in self.chains_with_work(database, now_ms).await? {
-                added += self.update(database, &mut connection, chain, now_ms).await?;
+            let Look { with_work, tails, .. } = self.look(database, now_ms).await?;
+            for chain in with_work {
+                let (blocks, next) = self.update(database, &mut connection, chain, tails, now_ms).await?;
+                added += blocks;
+                if next == Next::Stop {
+                    break;
+                }
             }
         }
         connection.close().await.map_err(StoreError::while_trying("close the search index"))?;
-        Ok(added)
+        Ok(if is_mine { UpdateOutcome::Done { added, chains } } else { UpdateOutcome::NotMine })
     }
 
-    async fn chains_with_work(&self, database: &Database, now_ms: i64) -> Result<Vec<ChainIndex>, StoreError> {
-        let chains = database.chain_indexes().await?;
-        Ok(chains.into_iter().filter(|chain| self.has_work(chain, now_ms)).collect())
+    async fn look(&mut self, database: &Database, now_ms: i64) -> Result<Look, StoreError> {
+        let mut chains = database.chain_indexes().await?;
+        let now = Instant::now();
+        self.watch_ends(&chains, now, now_ms);
+        let (count, tails) = (chains.len(), Tails::of(&chains));
+        chains.retain(|chain| self.has_work(chain, tails, now));
+        Ok(Look { chains: count, with_work: chains, tails })
     }
 
-    fn has_work(&self, chain: &ChainIndex, now_ms: i64) -> bool {
+    fn watch_ends(&mut self, chains: &[ChainIndex], now: Instant, now_ms: i64) {
+        for chain in chains {
+            let was_idle = chain.newest.is_none_or(|newest| now_ms.saturating_sub(newest.time_ms()) >= IDLE_MS);
+            let first = ChainEnd { seq: chain.end, since: Some(now).filter(|_| !was_idle) };
+            let known = self.ends.entry(chain.chain).or_insert(first);
+            if known.seq != chain.end {
+                *known = ChainEnd { seq: chain.end, since: Some(now) };
+            }
+        }
+    }
+
+    fn has_work(&self, chain: &ChainIndex, tails: Tails, now: Instant) -> bool {
         let is_unchecked = chain.block_end.is_some() && !self.checked.contains(&chain.chain);
-        is_unchecked || has_removed(chain) || next(chain, now_ms).is_some()
+        is_unchecked || has_removed(chain) || self.next(chain, tails, now).is_some()
     }
 
+    /// The last position of the next block. `None` if there are too few lines for one, or no room.
+    fn next(&self, chain: &ChainIndex, tails: Tails, now: Instant) -> Option<i64> {
+        let tail = chain.tail();
+        let is_idle = || {
+            let since = self.ends.get(&chain.chain).and_then(|end| end.since);
+            since.is_none_or(|since| now.duration_since(since) >= IDLE)
+        };
+        let is_due = tail >= LINES_MAX
+            || (tail >= SHORT_MIN && (tails.are_long || is_idle()))
+            || (tail > 0 && tails.are_many && is_idle());
+        (is_due && self.room() == Room::Enough).then(|| chain.end.min(chain.indexed_to() + LINES_MAX))
+    }
+
+    /// Updates one chain. Returns the number of blocks that it added.
     async fn update(
         &mut self,
         database: &Database,
         connection: &mut Connection,
         mut chain: ChainIndex,
+        tails: Tails,
         now_ms: i64,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(u64, Next), StoreError> {
+        let mut added = 0;
+        // One block at a time: SQLite overwrites what it deletes, and calls wait for that.
         while has_removed(&chain)
-            && let Some(first_seq) = database.removed_blocks(chain.chain, chain.removed, REMOVED_MAX).await?
+            && let Some(first_seq) = database.removed_block(chain.chain, chain.removed).await?
         {
-            remove_blocks(connection, chain.chain, first_seq).await?;
-            if !self.goes_on().await {
-                return Ok(0);
+            remove_block(connection, chain.chain, first_seq).await?;
+            if self.pause().await == Next::Stop {
+                return Ok((added, Next::Stop));
             }
         }
         if !self.checked.contains(&chain.chain) {
@@ -113,39 +205,70 @@ impl Updater {
             }
             self.checked.insert(chain.chain);
         }
-        let mut added = 0;
-        while let Some(last) = next(&chain, now_ms) {
+        while let Some(last) = self.next(&chain, tails, Instant::now()) {
             match add_block(database, connection, &mut chain, last, now_ms).await? {
-                Added::Block => added += 1,
-                Added::Nothing => {
+                BlockOutcome::Added => added += 1,
+                BlockOutcome::Gap => {
                     tracing::warn!(chain = chain.chain, "the search index has a gap, so it is built again");
                     forget(connection, &mut chain).await?;
                 }
             }
-            if !self.goes_on().await {
-                break;
+            if self.pause().await == Next::Stop {
+                return Ok((added, Next::Stop));
             }
         }
-        Ok(added)
+        Ok((added, Next::GoOn))
     }
 
-    /// Pauses, and tells if the log works. A log that fails, or has no space left, needs what there is.
-    async fn goes_on(&self) -> bool {
-        let Some((ledger, pause)) = &self.beside else { return true };
+    /// Removes the index until records are accepted again. The blocks of a chain go at once, so that no search relies on
+    /// the rest. Their postings, which take the space, go one block after the other.
+    async fn make_room(&self, database: &Database) -> Result<(), StoreError> {
+        for chain in database.chain_indexes().await? {
+            let Some(mut first_seq) = database.oldest_postings(chain.chain).await? else { continue };
+            let mut connection = database.writing_connection().await?;
+            if chain.block_end.is_some() {
+                tracing::warn!(
+                    chain = chain.chain,
+                    "the database has reached `limits.disk`, so the search index is removed; searches read the records"
+                );
+                forget_chain(&mut connection, chain.chain).await?;
+            }
+            loop {
+                remove_postings(&mut connection, chain.chain, first_seq).await?;
+                if self.pause().await == Next::Stop || self.room() != Room::Full {
+                    return connection.close().await.map_err(StoreError::while_trying("close the search index"));
+                }
+                match database.oldest_postings(chain.chain).await? {
+                    Some(next) => first_seq = next,
+                    None => break,
+                }
+            }
+            connection.close().await.map_err(StoreError::while_trying("close the search index"))?;
+        }
+        Ok(())
+    }
+
+    /// Pauses after a transaction, and tells if the log works. A log that fails needs what there is.
+    async fn pause(&self) -> Next {
+        let Some((ledger, pause)) = &self.beside else { return Next::GoOn };
         sleep(*pause).await;
-        ledger.health() == Health::Well
+        if ledger.is_writable() { Next::GoOn } else { Next::Stop }
+    }
+
+    fn room(&self) -> Room {
+        self.beside.as_ref().map_or(Room::Enough, |(ledger, _)| ledger.room())
+    }
+}
+
+impl Tails {
+    fn of(chains: &[ChainIndex]) -> Self {
+        let lengths = || chains.iter().map(|chain| chain.tail() % LINES_MAX).filter(|length| *length > 0);
+        Self { are_many: lengths().count() > TAILS_MAX / 2, are_long: lengths().sum::<i64>() > TAIL_MAX / 2 }
     }
 }
 
 fn has_removed(chain: &ChainIndex) -> bool {
     chain.oldest_block_end.is_some_and(|end| end <= chain.removed)
-}
-
-/// The last position of the next block. `None` if there are too few lines for one.
-fn next(chain: &ChainIndex, now_ms: i64) -> Option<i64> {
-    let is_idle = || chain.newest.is_none_or(|newest| now_ms.saturating_sub(newest.time_ms()) >= IDLE_MS);
-    let is_due = chain.tail() >= LINES_MAX || (chain.tail() > 0 && is_idle());
-    is_due.then(|| chain.end.min(chain.indexed_to() + LINES_MAX))
 }
 
 /// Compares the hash of the newest block with the chain. A position that retention removed tells nothing.
@@ -164,90 +287,122 @@ async fn forget(connection: &mut Connection, chain: &mut ChainIndex) -> Result<(
     Ok(())
 }
 
-enum Added {
-    Block,
-    /// A record belongs to no block, so nothing was added.
-    Nothing,
-}
+#[cfg(test)]
+mod tests {
+    use mcpproxy_core::settings::Retention;
 
-/// Adds the block that ends at this position, or before it if its texts are long.
-async fn add_block(
-    database: &Database,
-    connection: &mut Connection,
-    chain: &mut ChainIndex,
-    last: i64,
-    now_ms: i64,
-) -> Result<Added, StoreError> {
-    let first = chain.indexed_to() + 1;
-    let lines = read_lines(database, chain.chain, first, last).await?;
-    let (last, removed) = (lines.last, chain.removed);
-    let mut older: BTreeMap<i64, Vec<Record>> = BTreeMap::new();
-    for record in lines.ended.into_iter().filter(|record| record.seq > removed) {
-        let Some((block, _)) = database.block_with(chain.chain, record.seq).await? else { return Ok(Added::Nothing) };
-        older.entry(block).or_default().push(record);
-    }
-    let hash = hash_at(database, chain.chain, last).await?.map(Vec::from).unwrap_or_default();
-    let keys = || lines.begun.iter().map(|record| record.id.key());
-    let keys: Option<(Key, Key)> = keys().min().zip(keys().max());
-    // Sorting a million pairs would hold up a thread that serves calls.
-    let built = tokio::task::spawn_blocking(move || build(first, &lines.begun, &older)).await;
-    let rows = built.map_err(|_| StoreError::Closed)?;
-    let build = chain.build.unwrap_or(now_ms);
-    let is_first = chain.block_end.is_none();
-    let block = NewBlock { chain: chain.chain, first_seq: first, last_seq: last, keys, hash, build, is_first, rows };
-    write_block(connection, block).await?;
-    (chain.block_end, chain.build) = (Some(last), Some(build));
-    Ok(Added::Block)
-}
+    use super::*;
+    use crate::{Health, Kind, LedgerOptions, Location, NewRecord, SigningKey, Status, WaitFor};
 
-/// Reads the lines of a block. Stops before `last` when their texts are long.
-async fn read_lines(database: &Database, chain: u16, first: i64, last: i64) -> Result<Lines, StoreError> {
-    let mut lines = Lines { last, begun: Vec::new(), ended: Vec::new() };
-    let (mut bytes, mut after) = (0, first - 1);
-    loop {
-        let slice = database.begun_after(chain, after, lines.last, SLICE).await?;
-        let Some(newest) = slice.last() else { break };
-        after = newest.seq;
-        bytes += slice.iter().map(text_bytes).sum::<usize>();
-        lines.begun.extend(slice);
-        if bytes >= TEXT_MAX_BYTES {
-            lines.last = after;
+    const MIB: u64 = 1024 * 1024;
+
+    fn chain(number: u16, end: i64, newest_ms: i64) -> ChainIndex {
+        ChainIndex {
+            chain: number,
+            removed: 0,
+            end,
+            newest: Some(crate::record::id::Key::at(newest_ms)),
+            oldest_block_end: None,
+            block_end: None,
+            build: None,
         }
     }
-    (bytes, after) = (0, first - 1);
-    loop {
-        let slice = database.ended_after(chain, after, lines.last, SLICE).await?;
-        let Some(newest) = slice.last() else { break };
-        after = newest.end_seq.unwrap_or(lines.last);
-        let older = slice.into_iter().filter(|record| record.seq < first);
-        lines.ended.extend(older.inspect(|record| bytes += text_bytes(record)));
-        if bytes >= TEXT_MAX_BYTES {
-            lines.last = after;
+
+    /// Looks at these chains. Returns the end of the next block of each.
+    fn next(updater: &mut Updater, chains: &[ChainIndex], now: Instant, now_ms: i64) -> Vec<Option<i64>> {
+        updater.watch_ends(chains, now, now_ms);
+        let tails = Tails::of(chains);
+        chains.iter().map(|chain| updater.next(chain, tails, now)).collect()
+    }
+
+    /// The clock of a gateway may be wrong by hours. Its chain is idle only if this task sees nothing new for an hour.
+    #[test]
+    fn a_wrong_clock_makes_no_short_blocks() {
+        let (mut updater, begin) = (Updater::default(), Instant::now());
+        let now_ms = 1_000 * IDLE_MS;
+        let (ahead_ms, behind_ms) = (now_ms + 2 * IDLE_MS, now_ms - 2 * IDLE_MS);
+        assert_eq!(next(&mut updater, &[chain(0, 200, behind_ms), chain(1, 200, ahead_ms)], begin, now_ms), [
+            Some(200),
+            None
+        ]);
+        for look in 1..10 {
+            let now = begin + Duration::from_secs(2) * look;
+            let chains = [chain(0, 200 + i64::from(look), behind_ms), chain(1, 200, ahead_ms)];
+            assert_eq!(next(&mut updater, &chains, now, now_ms), [None, None], "look {look}");
         }
+        let chains = [chain(0, 209, behind_ms), chain(1, 200, ahead_ms)];
+        assert_eq!(next(&mut updater, &chains, begin + IDLE, now_ms), [None, Some(200)], "by the clock of this task");
     }
-    let last = lines.last;
-    lines.begun.retain(|record| record.seq <= last);
-    Ok(lines)
-}
 
-fn text_bytes(record: &Record) -> usize {
-    let mut bytes = 0;
-    texts_of(record, |texts| bytes = texts.iter().map(|text| text.len()).sum());
-    bytes
-}
+    #[test]
+    fn few_lines_become_a_block_only_if_there_are_many_tails() {
+        let now_ms = 1_000 * IDLE_MS;
+        let check = |chains: Vec<ChainIndex>, blocks: usize| {
+            let found = next(&mut Updater::default(), &chains, Instant::now(), now_ms);
+            assert_eq!(found.iter().flatten().count(), blocks, "{} chains", chains.len());
+        };
+        check((0..32).map(|number| chain(number, 127, 0)).collect(), 0);
+        check((0..33).map(|number| chain(number, 127, 0)).collect(), 33);
+        check((0..33).map(|number| chain(number, 127, now_ms)).collect(), 0);
+        check((0..9).map(|number| chain(number, 512, now_ms)).collect(), 0);
+        check((0..10).map(|number| chain(number, 512, now_ms)).collect(), 10);
+        // A log that is not indexed yet has whole blocks, which are no reason for short ones.
+        check(vec![chain(0, 1_024_000, now_ms), chain(1, 500, now_ms)], 1);
+    }
 
-/// The rows of a block that begins here, and the rows that it adds to older blocks.
-fn build(first: i64, begun: &[Record], older: &BTreeMap<i64, Vec<Record>>) -> Vec<PostingsRow> {
-    let mut own = Collection::default();
-    for record in begun {
-        texts_of(record, |texts| own.add(record.seq - first, texts));
+    async fn count(database: &Database, table: &str) -> i64 {
+        let statement = crate::sql::Statement::new(format!("SELECT count(*) FROM {table}"), Vec::new());
+        let row = database.fetch_first(statement, "count").await.unwrap().unwrap();
+        row.int(0).unwrap().unwrap()
     }
-    let row = |first_seq: i64| move |(bucket, postings)| PostingsRow { first_seq, bucket, postings };
-    let mut rows: Vec<PostingsRow> = own.into_rows().into_iter().map(row(first)).collect();
-    for (block, ended) in older {
-        let mut added = Collection::default();
-        ended.iter().for_each(|record| added.add(record.seq - block, &end_texts_of(record)));
-        rows.extend(added.into_row().map(row(*block)));
+
+    async fn until_room(ledger: &Ledger, room: Room) {
+        let waiting = async {
+            while ledger.room() != room {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(30), waiting).await.is_ok(), "never {room:?}");
     }
-    rows
+
+    /// `limits.disk` is for records. The index grows while there is plenty, and goes when calls would be refused.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_index_takes_no_room_from_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let options = LedgerOptions {
+            key: SigningKey::from_seed(&[1; 32]).unwrap(),
+            newest_checkpoint: None,
+            checkpoints_to: None,
+            retention: Retention { payloads: None, payload_bytes: None, records: None },
+            patience: Duration::from_secs(20),
+            now_ms: || 1,
+        };
+        let ledger = Ledger::start(&store, options).await.unwrap();
+        for n in 0..2_100 {
+            let record = NewRecord::blank(Kind::Refusal, Status::Refused, 1, n);
+            ledger.append(NewRecord { message: Some(format!("text {n}")), ..record }, WaitFor::Queue).await.unwrap();
+        }
+        ledger.append(NewRecord::blank(Kind::Refusal, Status::Refused, 1, 2_100), WaitFor::Disk).await.unwrap();
+        let database = store.database();
+        let mut connection = database.writing_connection().await.unwrap();
+        connection.run("CREATE TABLE ballast (x BLOB); INSERT INTO ballast VALUES (zeroblob(50331648))").await.unwrap();
+        connection.close().await.unwrap();
+        let mut updater = Updater::beside(ledger.clone(), Duration::ZERO);
+        // Of 60 MiB, 80 % are used by the ballast alone. From 52 MiB on, records are refused.
+        ledger.limit_disk(60 * MIB);
+        until_room(&ledger, Room::Scarce).await;
+        assert_eq!(updater.run(&store, 1).await.unwrap(), UpdateOutcome::Done { added: 0, chains: 1 });
+        ledger.limit_disk(200 * MIB);
+        until_room(&ledger, Room::Enough).await;
+        assert_eq!(updater.run(&store, 1).await.unwrap(), UpdateOutcome::Done { added: 2, chains: 1 });
+        assert!(count(database, "search_postings").await > 0);
+        ledger.limit_disk(50 * MIB);
+        until_room(&ledger, Room::Full).await;
+        assert_ne!(ledger.health(), Health::Well);
+        updater.run(&store, 1).await.unwrap();
+        let left = (count(database, "search_blocks").await, count(database, "search_postings").await);
+        assert_eq!(left, (0, 0));
+        ledger.finish().await.unwrap();
+    }
 }

@@ -315,6 +315,14 @@ fn conditions(filter: &Filter) -> [(&'static str, Option<&str>, Index); 8] {
     ]
 }
 
+/// Tells if a condition other than the text finds its records through an index.
+pub(in crate::log) fn has_indexed_condition(filter: &Filter) -> bool {
+    conditions(filter).iter().any(|(_, word, index)| match index {
+        Index::Full | Index::Where(_) => word.is_some(),
+        Index::None => false,
+    })
+}
+
 /// Values and their placeholders.
 #[derive(Default)]
 pub(super) struct Parameters {

@@ -23,8 +23,8 @@ const CHAINS: &str = "SELECT number, removed_seq, (SELECT max(seq) FROM records 
      (SELECT build FROM search_blocks WHERE chain = number ORDER BY first_seq DESC LIMIT 1) \
      FROM chains ORDER BY number";
 /// Blocks from the newest on, and their postings in the buckets of a search.
-const BLOCKS: &str = "SELECT b.chain, b.first_seq, b.last_key, p.postings FROM \
-     (SELECT chain, first_seq, last_key FROM search_blocks WHERE last_key >= $1 AND first_key < $2 \
+const BLOCKS: &str = "SELECT b.chain, b.first_seq, b.last_key, p.postings, b.last_seq FROM \
+     (SELECT chain, first_seq, last_seq, last_key FROM search_blocks WHERE last_key >= $1 AND first_key < $2 \
       AND (last_key, chain, first_seq) < ($3, $4, $5) \
       ORDER BY last_key DESC, chain DESC, first_seq DESC LIMIT $6) AS b \
      LEFT JOIN search_postings AS p ON p.chain = b.chain AND p.first_seq = b.first_seq \
@@ -64,6 +64,7 @@ pub(crate) struct BlockPlace {
 /// A block, with its postings in the buckets of a search.
 pub(crate) struct IndexedBlock {
     pub(crate) place: BlockPlace,
+    pub(crate) last_seq: i64,
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
@@ -145,14 +146,15 @@ impl Database {
         for row in self.fetch(Statement::new(BLOCKS, values), READING).await? {
             let columns = Columns::of(&row, "a block of the search index");
             let (chain, first_seq) = (chain(columns.number(0)?)?, columns.number(1)?);
-            rows.push((BlockPlace { last_key: columns.number(2)?, chain, first_seq }, columns.bytes(3)?));
+            let place = BlockPlace { last_key: columns.number(2)?, chain, first_seq };
+            rows.push((place, columns.number(4)?, columns.bytes(3)?));
         }
-        rows.sort_unstable_by_key(|(place, _)| Reverse(*place));
+        rows.sort_unstable_by_key(|(place, ..)| Reverse(*place));
         let mut blocks: Vec<IndexedBlock> = Vec::new();
-        for (place, row) in rows {
+        for (place, last_seq, row) in rows {
             match blocks.last_mut().filter(|block| block.place == place) {
                 Some(block) => block.rows.extend(row),
-                None => blocks.push(IndexedBlock { place, rows: row.into_iter().collect() }),
+                None => blocks.push(IndexedBlock { place, last_seq, rows: row.into_iter().collect() }),
             }
         }
         Ok(blocks)
@@ -226,17 +228,32 @@ impl Database {
         Ok(Some((columns.number(0)?, columns.number(1)?)).filter(|(_, last)| *last >= seq))
     }
 
-    /// The first position of the newest block among the oldest ones whose lines were all removed, at most `limit`.
-    pub(crate) async fn removed_blocks(
-        &self,
-        chain: u16,
-        removed: i64,
-        limit: usize,
-    ) -> Result<Option<i64>, StoreError> {
-        let sql = "SELECT max(first_seq) FROM (SELECT first_seq FROM search_blocks WHERE chain = $1 AND last_seq <= $2 \
-                   ORDER BY first_seq LIMIT $3) AS removed";
-        let values = vec![Value::int(chain.into()), Value::int(removed), Value::limit(limit)];
-        let row = self.fetch_first(Statement::new(sql, values), READING).await?;
+    /// The first position of the oldest block, if its lines were all removed.
+    pub(crate) async fn removed_block(&self, chain: u16, removed: i64) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT first_seq FROM search_blocks WHERE chain = $1 AND last_seq <= $2 ORDER BY first_seq LIMIT 1";
+        self.position(Statement::new(sql, vec![Value::int(chain.into()), Value::int(removed)])).await
+    }
+
+    /// The first position of the oldest block with postings. The block itself may be gone.
+    pub(crate) async fn oldest_postings(&self, chain: u16) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT min(first_seq) FROM search_postings WHERE chain = $1";
+        self.position(Statement::new(sql, vec![Value::int(chain.into())])).await
+    }
+
+    /// Tells if blocks cover all lines after `after` and before `before`. Blocks in which no record begins are not
+    /// among those that a search reads.
+    pub(crate) async fn is_covered(&self, chain: u16, after: i64, before: i64) -> Result<bool, StoreError> {
+        if before - after == 1 {
+            return Ok(true);
+        }
+        let sql = "SELECT CAST(sum(last_seq - first_seq + 1) AS BIGINT) FROM search_blocks \
+                   WHERE chain = $1 AND first_seq > $2 AND first_seq < $3";
+        let values = vec![Value::int(chain.into()), Value::int(after), Value::int(before)];
+        Ok(self.position(Statement::new(sql, values)).await? == Some(before - after - 1))
+    }
+
+    async fn position(&self, statement: Statement) -> Result<Option<i64>, StoreError> {
+        let row = self.fetch_first(statement, READING).await?;
         row.map(|row| Columns::of(&row, "a block of the search index").int(0)).transpose().map(Option::flatten)
     }
 }
@@ -296,14 +313,21 @@ pub(crate) async fn write_block(connection: &mut Connection, block: NewBlock) ->
     connection.transaction(statements).await.map_err(StoreError::while_trying(WRITING))
 }
 
-/// Removes the blocks of a chain up to the one that begins here, with their postings.
-pub(crate) async fn remove_blocks(connection: &mut Connection, chain: u16, first_seq: i64) -> Result<(), StoreError> {
+/// Removes the block of a chain that begins here, with its postings and those of older blocks that are gone.
+pub(crate) async fn remove_block(connection: &mut Connection, chain: u16, first_seq: i64) -> Result<(), StoreError> {
     let up_to = |table: &str| {
         let sql = format!("DELETE FROM {table} WHERE chain = $1 AND first_seq <= $2");
         Statement::new(sql, vec![Value::int(chain.into()), Value::int(first_seq)])
     };
     let statements = ["search_postings", "search_blocks"].map(up_to).into_iter().collect();
     connection.transaction(statements).await.map_err(StoreError::while_trying(WRITING))
+}
+
+/// Removes the postings of a block that was forgotten.
+pub(crate) async fn remove_postings(connection: &mut Connection, chain: u16, first_seq: i64) -> Result<(), StoreError> {
+    let sql = "DELETE FROM search_postings WHERE chain = $1 AND first_seq = $2";
+    let remove = connection.execute(Statement::new(sql, vec![Value::int(chain.into()), Value::int(first_seq)]));
+    remove.await.map(drop).map_err(StoreError::while_trying(WRITING))
 }
 
 /// Removes all blocks of a chain. Their postings are found no more, and go when new blocks take their places.

@@ -132,7 +132,7 @@ async fn plain(store: Option<&Store>, export: &Export, filter: &Filter, out: &mu
     let mut progress = Progress::new("records", whereabouts(export));
     let (mut written, mut before) = (0, None);
     loop {
-        let page = store.list(filter, before, LIMIT_MAX).await?;
+        let page = store.list_without_index(filter, before, LIMIT_MAX).await?;
         for text in shape.texts(store, page.records).await? {
             out.write_all(text.as_bytes())?;
             written += 1;
