@@ -7,6 +7,7 @@
 //! A SQLite database belongs to one gateway, so its table stays empty and nothing is written.
 
 use crate::sql::columns::Columns;
+use crate::sql::whole::SCHEMA;
 use crate::sql::{Dialect, Row, Statement, Value};
 use crate::{Store, StoreError};
 
@@ -60,15 +61,16 @@ impl Store {
         }
         let now = Dialect::Postgres.now_ms();
         let sql = format!(
-            "INSERT INTO gateways (id, name, address, version, settings, contracts, policies, started_ms, seen_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, {now} - $8, {now}) ON CONFLICT (id) DO UPDATE SET \
+            "INSERT INTO gateways (id, name, address, version, settings, contracts, policies, started_ms, seen_ms, \
+             database_version) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, {now} - $8, {now}, $9) ON CONFLICT (id) DO UPDATE SET \
              name = excluded.name, address = excluded.address, version = excluded.version, settings = excluded.settings, \
              contracts = excluded.contracts, policies = excluded.policies, started_ms = excluded.started_ms, \
-             seen_ms = excluded.seen_ms RETURNING id"
+             seen_ms = excluded.seen_ms, database_version = excluded.database_version RETURNING id"
         );
         let Announcement { id, name, address, version, settings, contracts, policies } = member;
         let texts = [id, name, address, version, settings, contracts, policies].map(|text| Value::text(text));
-        let values = texts.into_iter().chain([Value::int(uptime_ms)]).collect();
+        let values = texts.into_iter().chain([uptime_ms, SCHEMA].map(Value::int)).collect();
         // A pooled connection of PostgreSQL can write too. A new connection every few seconds would cost more than this row.
         self.database().fetch(Statement::new(sql, values), CHANGING).await.map(drop)
     }

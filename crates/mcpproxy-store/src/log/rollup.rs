@@ -1,4 +1,5 @@
-//! Roll-up: moves counts out of `tallies` into cumulative series, so that a summary of any range of time costs the same.
+//! Roll-up: moves counts out of `tallies` into cumulative series, so that the cost of a summary does not depend on the
+//! length of its range.
 //!
 //! The writer counts records in `tallies`, with a row for each hour, tool, status and step of durations. Three months of
 //! ten million records are six million such rows, and a summary would have to add them up. A *series* has the counts of
@@ -6,13 +7,15 @@
 //! end minus those before it: two reads for each series, however long the range and however many the records.
 //!
 //! Every five minutes a *round* begins and walks through `tallies` once. Each of its steps moves at most 500 rows of one
-//! hour in one transaction: it deletes them and adds them to the series. So a record is counted exactly once at every moment, and a
-//! summary reads both places with a single statement. The newest rows move, too. If the end of a call is late, its hour
-//! has points after it, and the step raises them all.
+//! hour in one transaction: it deletes them and adds them to the series. So a record is counted exactly once at every
+//! moment, and a summary reads both places with a single statement. The newest rows move, too. If the end of a call is
+//! late, its hour has points after it, and the step raises them all.
 //!
 //! Why in the task of the writer? Its connection is the only one that may write the counts of its chain. A second
-//! connection could wait for a row of the writer while the writer waits for one of its rows. Chains that nobody writes
-//! any more are moved, too: whoever gets the lock of such a chain for a moment may do it.
+//! connection could wait for a row of the writer while the writer waits for one of its rows.
+//!
+//! Chains that nobody writes any more are moved, too. A gateway locks such a chain for the length of one step. It leaves
+//! chains alone whose gateway was seen in the last minute, because that gateway may come back and need the lock.
 //!
 //! Daily counts beside hourly ones would be simpler. They are not enough: ninety days with 30 steps for each of 600
 //! series still cost 90 times as much as one day.
@@ -73,11 +76,16 @@ impl Roller {
     }
 
     pub(crate) async fn step(&mut self, database: &mut RecordWriter) {
-        let more = self.move_some(database).await.unwrap_or_else(|error| {
-            tracing::warn!(error = with_causes(&error), "could not move counts of the activity log");
-            self.waiters.clear();
-            More::No
-        });
+        // A step that is cancelled, because the database does not respond, waits for the next round.
+        self.due = Instant::now() + PAUSE;
+        let more = match self.move_some(database).await {
+            Ok(more) => more,
+            Err(error) => {
+                tracing::warn!(error = with_causes(&error), "could not move counts of the activity log");
+                self.waiters.clear();
+                self.leave_chain(database)
+            }
+        };
         if more == More::No {
             self.round = None;
             // A caller that has left needs no answer.
@@ -91,6 +99,17 @@ impl Roller {
         };
         let is_awaited = !self.waiters.is_empty() || !self.next_waiters.is_empty();
         self.due = Instant::now() + if is_awaited { Duration::ZERO } else { pause };
+    }
+
+    /// Leaves the chain whose counts could not be moved, so that a damaged series does not hold up the other chains. Without
+    /// a connection, the round is over.
+    fn leave_chain(&mut self, database: &RecordWriter) -> More {
+        self.cursor = RollUpCursor::default();
+        let left = self.round.as_mut().filter(|_| database.is_connected()).map(|chains| {
+            chains.pop();
+            chains.len()
+        });
+        if left.unwrap_or(0) > 0 { More::Yes } else { More::No }
     }
 
     async fn move_some(&mut self, database: &mut RecordWriter) -> Result<More, StoreError> {

@@ -1,8 +1,9 @@
 //! Summaries: how many records of each kind there were, and how long calls took.
 //!
 //! A summary reads no records except those of running calls. It reads each series at the end of the range and before
-//! its beginning, and the counts that have not moved into a series yet (`rollup.rs`). So its cost follows the number of
-//! series, which is about three for each tool, and neither the number of hours nor of records.
+//! its beginning, and the counts that have not moved into a series yet (`rollup.rs`). A series has the records of one
+//! tool with one outcome, written by one gateway. So the cost follows the number of series with a record since the
+//! beginning of the range, and neither the number of hours nor of records.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -94,7 +95,8 @@ impl Summary {
         let mut types = BTreeMap::<&str, u64>::new();
         let mut calls = Steps::default();
         for counted in all {
-            *types.entry(counted.kind.as_str()).or_default() += counted.count;
+            let sum: &mut u64 = types.entry(counted.kind.as_str()).or_default();
+            *sum = sum.saturating_add(counted.count);
             if counted.kind == Kind::Call && counted.mark == CallMark::Real {
                 calls.add(&counted.steps);
             }
@@ -109,7 +111,7 @@ impl Summary {
         Self {
             from_ms,
             to_ms,
-            total: all.iter().map(|counted| counted.count).sum(),
+            total: all.iter().fold(0_u64, |total, counted| total.saturating_add(counted.count)),
             by_type,
             by_status: grouped(all.iter().map(|counted| (Some(status(counted)), CallMark::Real, counted))),
             by_intent: grouped(all.iter().map(|counted| (word(&counted.intent_type), counted.mark, counted))),
@@ -150,13 +152,13 @@ fn grouped<'c>(all: impl Iterator<Item = (Option<String>, CallMark, &'c Counted)
             CallMark::DryRun => &mut group.dry_runs,
             CallMark::Replayed => &mut group.replayed,
         };
-        *count += counted.count;
+        *count = count.saturating_add(counted.count);
         if mark != CallMark::Real {
             continue;
         }
         match counted.status {
-            Status::Error => group.errors += counted.count,
-            Status::Refused => group.refused += counted.count,
+            Status::Error => group.errors = group.errors.saturating_add(counted.count),
+            Status::Refused => group.refused = group.refused.saturating_add(counted.count),
             Status::Started | Status::Success | Status::Cancelled | Status::Interrupted => {}
         }
         group.steps.add(&counted.steps);
@@ -198,8 +200,8 @@ impl Steps {
 
     /// The shortest step that covers this share of all durations.
     fn percentile(&self, percent: u64) -> Option<u64> {
-        let total: u64 = self.counts.iter().sum();
-        let rank = (u128::from(total) * u128::from(percent)).div_ceil(100);
+        let total: u128 = self.counts.iter().copied().map(u128::from).sum();
+        let rank = (total * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
         (0..).zip(&self.counts).find_map(|(step, count)| {
             seen += u128::from(*count);

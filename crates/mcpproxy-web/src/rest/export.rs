@@ -125,7 +125,7 @@ impl Export {
             Payloads::Included => PAGE_WITH_PAYLOADS,
             Payloads::LeftOut => LIMIT_MAX,
         };
-        let page = self.web.store.list(&self.filter, cursor, limit).await?;
+        let page = self.web.store.list_without_index(&self.filter, cursor, limit).await?;
         self.next = page.next.map_or(Next::Nothing, Next::Page);
         let lines: Vec<String> = match self.payloads {
             Payloads::LeftOut => page.records.into_iter().map(|record| self.line(record)).collect(),

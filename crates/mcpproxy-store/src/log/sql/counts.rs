@@ -11,20 +11,23 @@ use crate::sql::{Database, Dialect, Row, Statement, Value};
 use crate::{CallMark, Kind, Status, StoreError};
 
 const DOING: &str = "summarize the activity log";
-/// Counts of the hours from $1 to $2: of series, of what has not moved into a series yet, and of running calls with keys
-/// from $3 to $4. A single statement, so that no count is missed or read twice while the writer moves it.
+/// Counts of the hours from $1 to $2: of series with a record since $1, of what has not moved into a series yet, and of
+/// running calls with keys from $3 to $4. A single statement, so that no count is missed or read twice while the writer
+/// moves it.
 const COUNTS: &str = "SELECT s.kind, s.status, s.intent_type, s.server, s.tool, s.risk, s.mark, \
      CASE WHEN s.last_hour <= $2 THEN s.counts ELSE coalesce((SELECT p.counts FROM tally_points AS p \
      WHERE p.chain = s.chain AND p.series = s.number AND p.hour <= $2 ORDER BY p.hour DESC LIMIT 1), s.base) END, \
      CASE WHEN $1 <= 0 THEN s.base ELSE coalesce((SELECT p.counts FROM tally_points AS p \
      WHERE p.chain = s.chain AND p.series = s.number AND p.hour < $1 ORDER BY p.hour DESC LIMIT 1), s.base) END, \
-     CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM tally_series AS s \
-     UNION ALL SELECT kind, status, intent_type, server, tool, risk, mark, NULL, NULL, step, CAST(sum(count) AS BIGINT) \
+     CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), s.chain, s.number FROM tally_series AS s WHERE s.last_hour >= $1 \
+     UNION ALL SELECT kind, status, intent_type, server, tool, risk, mark, NULL, NULL, step, CAST(sum(count) AS BIGINT), \
+     NULL, NULL \
      FROM tallies WHERE hour >= $1 AND hour <= $2 \
      GROUP BY kind, status, intent_type, server, tool, risk, mark, step \
      UNION ALL SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \
-     coalesce(risk, ''), '', NULL, NULL, CAST(-1 AS BIGINT), CAST(1 AS BIGINT) FROM (SELECT kind, status, intent_type, \
-     server, tool, risk FROM records WHERE status = 'started' AND status <> 'success' AND key >= $3 AND key <= $4 \
+     coalesce(risk, ''), '', NULL, NULL, CAST(-1 AS BIGINT), CAST(1 AS BIGINT), NULL, NULL FROM \
+     (SELECT kind, status, intent_type, server, tool, risk FROM records \
+     WHERE status = 'started' AND status <> 'success' AND key >= $3 AND key <= $4 \
      LIMIT 10000) AS running";
 const HOURS: &str = "SELECT min(hour), max(hour) FROM (SELECT (SELECT hour FROM tallies ORDER BY hour LIMIT 1) AS hour \
      UNION ALL SELECT (SELECT hour FROM tallies ORDER BY hour DESC LIMIT 1) \
@@ -159,20 +162,22 @@ fn steps(row: &Row) -> Result<StepCounts, StoreError> {
     if let Some(step) = int(row, 9)? {
         return Ok(StepCounts::from_iter([(step, int(row, 10)?.unwrap_or(0).unsigned_abs())]));
     }
+    let (chain, number) = (int(row, 11)?.unwrap_or(0), int(row, 12)?.unwrap_or(0));
+    let corrupt = |what: &str| StoreError::corrupt(format!("{what} in series {number} of chain {chain}"));
     let cumulative = |column| {
         let bytes = row.bytes(column).map_err(StoreError::while_trying(DOING))?;
         let counts = bytes.as_deref().map_or(Some(StepCounts::default()), StepCounts::from_bytes);
-        counts.ok_or_else(|| StoreError::corrupt("malformed counts of a series"))
+        counts.ok_or_else(|| corrupt("malformed counts"))
     };
     let (end, before) = (cumulative(7)?, cumulative(8)?);
-    end.since(&before).ok_or_else(|| StoreError::corrupt("a series whose counts fell"))
+    end.since(&before).ok_or_else(|| corrupt("counts that fell"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A summary reads two points of each series, and never all of them.
+    /// A summary reads two points of each series with a record in this time, and never all of them.
     #[tokio::test]
     async fn a_summary_finds_each_point_by_its_key() {
         let folder = tempfile::tempdir().unwrap();
@@ -184,6 +189,7 @@ mod tests {
         assert_eq!(found("SEARCH p USING PRIMARY KEY (chain=? AND series=? AND hour<?)"), 2, "{plan:#?}");
         assert_eq!(found("SEARCH tallies USING PRIMARY KEY (hour>? AND hour<?)"), 1, "{plan:#?}");
         let scans: Vec<&String> = plan.iter().filter(|step| step.starts_with("SCAN")).collect();
-        assert_eq!(scans, ["SCAN s", "SCAN running"], "{plan:#?}");
+        assert_eq!(found("SEARCH s USING INDEX tally_series_last (last_hour>?)"), 1, "{plan:#?}");
+        assert_eq!(scans, ["SCAN running"], "{plan:#?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::RecordWriter;
 use super::read::{COLUMN_COUNT, COLUMNS, record};
+use super::rollup::first_hour;
 use crate::log::line::{self, Hash};
 use crate::log::removal::{Removal, Stub};
 use crate::log::tally::HOUR_MS;
@@ -89,12 +90,12 @@ impl RecordWriter {
 
     /// Removes the counts of one hour, or some points of series.
     async fn remove_tallies(&mut self, before: Key) -> Result<More, StoreError> {
-        let before_hour = before.time_ms() / HOUR_MS;
-        let sql = "DELETE FROM tallies WHERE chain = $1 AND hour = \
-                   (SELECT min(hour) FROM tallies WHERE chain = $1 AND hour < $2)";
-        let values = vec![Value::int(self.chain().into()), Value::int(before_hour)];
-        let removed = self.change(Statement::new(sql, values)).await?;
-        if removed > 0 { Ok(More::Yes) } else { self.remove_points(before_hour).await }
+        let (chain, before_hour) = (self.chain(), before.time_ms() / HOUR_MS);
+        let first = self.with_connection(async |connection| first_hour(connection, chain, 0).await).await?;
+        let Some(hour) = first.filter(|hour| *hour < before_hour) else { return self.remove_points(before_hour).await };
+        let sql = "DELETE FROM tallies WHERE chain = $1 AND hour = $2";
+        self.change(Statement::new(sql, vec![Value::int(chain.into()), Value::int(hour)])).await?;
+        Ok(More::Yes)
     }
 
     /// The stubs after the removal: existing ones, and the ends of calls that are removed now.

@@ -18,6 +18,17 @@ const LATE_ROWS: i64 = 100;
 const STEP_POINTS: i64 = 2_000;
 /// A gateway that was silent for this time does not run any more.
 const RUNNING_MS: i64 = 10_000;
+/// A gateway that was silent for this time does not come back soon.
+const GONE_MS: i64 = 60_000;
+/// The schema version from which on gateways know series.
+const SERIES_VERSION: i64 = 14;
+/// The first hour from $2 on in which the chain $1 has counts. The key of `tallies` begins with the hour, so this looks
+/// into each hour once. A plain query would read the counts of all other chains until one of this chain comes.
+const FIRST_HOUR: &str = "WITH RECURSIVE hours (hour) AS (SELECT min(hour) FROM tallies WHERE hour >= $2 \
+     UNION ALL SELECT (SELECT min(t.hour) FROM tallies AS t WHERE t.hour > hours.hour) FROM hours \
+     WHERE hours.hour IS NOT NULL) \
+     SELECT hours.hour FROM hours WHERE EXISTS (SELECT 1 FROM tallies AS t WHERE t.hour = hours.hour AND t.chain = $1) \
+     LIMIT 1";
 /// The columns that name a series.
 const NAMES: &str = "kind, status, intent_type, server, tool, risk, mark";
 
@@ -40,6 +51,26 @@ const HOURS: Form = Form {
     columns: &[Int, Int, Text, Int, Int],
     end: " WHERE column1 IS NOT NULL ON CONFLICT (hour, chain, intent_type) DO UPDATE \
           SET calls = tally_hours.calls + excluded.calls, failed = tally_hours.failed + excluded.failed",
+};
+
+/// Finds series by chain and name.
+const KNOWN: Form = Form {
+    begin: "SELECT s.kind, s.status, s.intent_type, s.server, s.tool, s.risk, s.mark, s.number, s.last_hour, s.counts, \
+            s.base FROM ",
+    columns: &[Int, Text, Text, Text, Text, Text, Text, Text],
+    end: " JOIN tally_series AS s ON s.chain = column1 AND s.kind = column2 AND s.status = column3 \
+          AND s.intent_type = column4 AND s.server = column5 AND s.tool = column6 AND s.risk = column7 \
+          AND s.mark = column8",
+};
+
+/// Finds the points of series from an hour on, and the point before it, by chain, series and hour.
+const LATER_POINTS: Form = Form {
+    begin: "SELECT p.series, p.hour, p.counts FROM (SELECT column1 AS chain, column2 AS series, \
+            coalesce((SELECT max(b.hour) FROM tally_points AS b \
+            WHERE b.chain = column1 AND b.series = column2 AND b.hour <= column3), column3) AS since FROM ",
+    columns: &[Int, Int, Int],
+    end: ") AS late JOIN tally_points AS p ON p.chain = late.chain AND p.series = late.series AND p.hour >= late.since \
+          ORDER BY p.series, p.hour",
 };
 
 type Result<T> = std::result::Result<T, sqlx::Error>;
@@ -66,7 +97,7 @@ struct Series {
 }
 
 /// The rows that a step moves. All of them are of one chain and hour.
-struct Moved {
+struct CountMove {
     chain: i64,
     hour: i64,
     series: BTreeMap<SeriesName, StepCounts>,
@@ -77,21 +108,32 @@ struct Moved {
 }
 
 impl RecordWriter {
-    /// Returns the chains whose counts this gateway may move, its own last. There are none while a gateway of another
-    /// version runs on the same database: an older one reads `tallies` only.
+    /// Returns the chains whose counts this gateway may move, its own last. There are none while a gateway runs on the same
+    /// database that does not know series: it reads `tallies` only. Chains whose gateway was seen lately are left out. It
+    /// may be about to come back, and would find its chain locked.
     pub(crate) async fn chains_to_roll_up(&mut self) -> std::result::Result<Vec<u16>, StoreError> {
         let own = i64::from(self.chain());
         let read = async |connection: &mut Connection| {
-            if connection.dialect() == Dialect::Postgres {
-                let now = Dialect::Postgres.now_ms();
-                let sql = format!("SELECT count(*) FROM gateways WHERE version <> $1 AND seen_ms > {now} - $2");
-                let values = vec![Value::text(env!("CARGO_PKG_VERSION")), Value::int(RUNNING_MS)];
-                if number(connection, Statement::new(sql, values)).await? != Some(0) {
-                    return Ok(Vec::new());
+            let mut values = vec![Value::int(own)];
+            let sql = match connection.dialect() {
+                Dialect::Sqlite => "SELECT number FROM chains WHERE number <> $1 ORDER BY number DESC".to_owned(),
+                Dialect::Postgres => {
+                    let now = Dialect::Postgres.now_ms();
+                    let older = format!(
+                        "SELECT count(*) FROM gateways WHERE coalesce(database_version, 0) < $1 AND seen_ms > {now} - $2"
+                    );
+                    let older = Statement::new(older, [SERIES_VERSION, RUNNING_MS].map(Value::int).to_vec());
+                    if number(connection, older).await? != Some(0) {
+                        return Ok(Vec::new());
+                    }
+                    values.push(Value::int(GONE_MS));
+                    format!(
+                        "SELECT number FROM chains WHERE number <> $1 AND NOT EXISTS (SELECT 1 FROM gateways \
+                         WHERE gateways.id = chains.name AND gateways.seen_ms > {now} - $2) ORDER BY number DESC"
+                    )
                 }
-            }
-            let sql = "SELECT number FROM chains WHERE number <> $1 ORDER BY number DESC";
-            let rows = connection.fetch(Statement::new(sql, vec![Value::int(own)])).await?;
+            };
+            let rows = connection.fetch(Statement::new(sql, values)).await?;
             let others = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>>>()?;
             Ok(others.into_iter().flatten().chain([own]).filter_map(|chain| u16::try_from(chain).ok()).collect())
         };
@@ -107,9 +149,7 @@ impl RecordWriter {
     ) -> std::result::Result<Option<RollUpCursor>, StoreError> {
         let is_own = chain == self.chain();
         self.with_connection(async |connection: &mut Connection| {
-            let sql = "SELECT hour FROM tallies WHERE chain = $1 AND hour >= $2 ORDER BY hour LIMIT 1";
-            let values = [i64::from(chain), cursor.hour].map(Value::int).to_vec();
-            let Some(hour) = number(connection, Statement::new(sql, values)).await? else { return Ok(None) };
+            let Some(hour) = first_hour(connection, chain, cursor.hour).await? else { return Ok(None) };
             let after = cursor.after.as_ref().filter(|_| hour == cursor.hour);
             connection.begin().await?;
             if !is_own && !hold_chain(connection, chain).await? {
@@ -134,7 +174,7 @@ async fn take_rows(
     chain: i64,
     hour: i64,
     after: Option<&(SeriesName, i64)>,
-) -> Result<Option<Moved>> {
+) -> Result<Option<CountMove>> {
     let newest = "SELECT max(hour) FROM tally_points WHERE chain = $1";
     let newest = number(connection, Statement::new(newest, vec![Value::int(chain)])).await?;
     let limit = match newest.map_or(0, |newest| newest - hour) {
@@ -151,7 +191,7 @@ async fn take_rows(
     let rows = connection.fetch(Statement::new(sql, values.clone())).await?;
     let is_last = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
     let next = RollUpCursor { hour: hour + i64::from(is_last), after: None };
-    let mut moved = Moved { chain, hour, series: BTreeMap::new(), calls: BTreeMap::new(), next };
+    let mut moved = CountMove { chain, hour, series: BTreeMap::new(), calls: BTreeMap::new(), next };
     let mut last = None;
     for row in &rows {
         let (name, step) = (SeriesName::read(row)?, row.int(7)?.unwrap_or(0));
@@ -172,15 +212,16 @@ async fn take_rows(
     Ok(Some(moved))
 }
 
-impl Moved {
+impl CountMove {
     /// The same calls as in `Store::hourly_calls`: sent, ended, and neither a dry run nor a replayed answer.
     fn count_call(&mut self, name: &SeriesName, count: u64) {
         let [kind, status, intent, _, _, _, mark] = &name.0;
         let is_call = kind == Kind::Call.as_str() && status != Status::Started.as_str() && mark.is_empty();
         let (calls, failed) = self.calls.entry(if is_call { intent.clone() } else { String::new() }).or_default();
         if is_call && !intent.is_empty() {
-            *calls += count;
-            *failed += if status == Status::Error.as_str() { count } else { 0 };
+            *calls = calls.saturating_add(count);
+            let failures = if status == Status::Error.as_str() { count } else { 0 };
+            *failed = failed.saturating_add(failures);
         }
     }
 
@@ -188,6 +229,7 @@ impl Moved {
     async fn write(self, connection: &mut Connection) -> Result<RollUpCursor> {
         let Self { chain, hour, series, calls, next } = self;
         let known = known_series(connection, chain, &series).await?;
+        let late = later_points(connection, chain, hour, known.values()).await?;
         let mut next_number = None;
         let (mut rows, mut points) = (Vec::new(), Vec::new());
         let point = |number: i64, hour: i64, counts: &StepCounts| {
@@ -212,7 +254,7 @@ impl Moved {
             match known.get(name).filter(|series| series.last_hour > hour) {
                 None => points.extend(point(number, hour, &counts)),
                 Some(series) => {
-                    let raised = raised_points(connection, chain, series, hour, added).await?;
+                    let raised = raised_points(series, late.get(&series.number), hour, added);
                     points.extend(raised.iter().flat_map(|(hour, counts)| point(number, *hour, counts)));
                 }
             }
@@ -232,27 +274,27 @@ impl Moved {
     }
 }
 
-/// Finds the series with these names, and maybe others between the first and the last of them.
+/// Returns the first hour from `from` on in which the chain has counts that have not moved.
+pub(super) async fn first_hour(connection: &mut Connection, chain: u16, from: i64) -> Result<Option<i64>> {
+    let values = [i64::from(chain), from].map(Value::int).to_vec();
+    number(connection, Statement::new(FIRST_HOUR, values)).await
+}
+
+/// Finds the series with these names, of which there are at most as many as rows of a step.
 async fn known_series(
     connection: &mut Connection,
     chain: i64,
     names: &BTreeMap<SeriesName, StepCounts>,
 ) -> Result<BTreeMap<SeriesName, Series>> {
-    let Some(((first, _), (last, _))) = names.first_key_value().zip(names.last_key_value()) else {
-        return Ok(BTreeMap::new());
-    };
-    let sql = format!(
-        "SELECT {NAMES}, number, last_hour, counts, base FROM tally_series \
-         WHERE chain = $1 AND ({NAMES}) >= ({}) AND ({NAMES}) <= ({})",
-        places(2),
-        places(9)
-    );
-    let values = std::iter::once(Value::int(chain)).chain(first.values()).chain(last.values()).collect();
+    let rows = names.keys().flat_map(|name| std::iter::once(Value::int(chain)).chain(name.values())).collect();
     let mut found = BTreeMap::new();
-    for row in connection.fetch(Statement::new(sql, values)).await? {
-        let (number, last_hour) = (row.int(7)?.unwrap_or(0), row.int(8)?.unwrap_or(0));
-        let series = Series { number, last_hour, counts: counts(&row, 9)?, base: counts(&row, 10)? };
-        found.insert(SeriesName::read(&row)?, series);
+    for statement in bulk::statements(&KNOWN, connection.dialect(), rows) {
+        for row in connection.fetch(statement).await? {
+            let (number, last_hour) = (row.int(7)?.unwrap_or(0), row.int(8)?.unwrap_or(0));
+            let place = ("tally_series", chain, number);
+            let series = Series { number, last_hour, counts: counts(&row, 9, place)?, base: counts(&row, 10, place)? };
+            found.insert(SeriesName::read(&row)?, series);
+        }
     }
     Ok(found)
 }
@@ -262,33 +304,53 @@ async fn first_free_number(connection: &mut Connection, chain: i64) -> Result<i6
     Ok(number(connection, Statement::new(sql, vec![Value::int(chain)])).await?.unwrap_or(0) + 1)
 }
 
-/// Returns the point of this hour and all points after it, with counts that were added late.
-async fn raised_points(
+/// The points of series, by number, in the order of hours.
+type Points = BTreeMap<i64, Vec<(i64, StepCounts)>>;
+
+/// Reads the points that change if counts are added to this hour, and the point before each of them. Takes one round
+/// trip for all series, because calls wait for it.
+async fn later_points<'s>(
     connection: &mut Connection,
     chain: i64,
+    hour: i64,
+    series: impl Iterator<Item = &'s Series>,
+) -> Result<Points> {
+    let late = series.filter(|series| series.last_hour > hour);
+    let rows = late.flat_map(|series| [chain, series.number, hour].map(Value::int)).collect();
+    let mut points = Points::new();
+    for statement in bulk::statements(&LATER_POINTS, connection.dialect(), rows) {
+        for row in connection.fetch(statement).await? {
+            let (number, hour) = (row.int(0)?.unwrap_or(0), row.int(1)?.unwrap_or(0));
+            let counts = counts(&row, 2, ("tally_points", chain, number))?;
+            points.entry(number).or_default().push((hour, counts));
+        }
+    }
+    Ok(points)
+}
+
+/// Returns the point of this hour and all points after it, with counts that were added late.
+fn raised_points(
     series: &Series,
+    later: Option<&Vec<(i64, StepCounts)>>,
     hour: i64,
     added: &StepCounts,
-) -> Result<Vec<(i64, StepCounts)>> {
-    let sql = "SELECT hour, counts FROM tally_points WHERE chain = $1 AND series = $2 AND hour >= coalesce((SELECT max(hour) \
-               FROM tally_points WHERE chain = $1 AND series = $2 AND hour <= $3), $3) ORDER BY hour";
-    let values = [chain, series.number, hour].map(Value::int).to_vec();
+) -> Vec<(i64, StepCounts)> {
     let mut before = series.base.clone();
     let mut points = Vec::new();
-    for row in connection.fetch(Statement::new(sql, values)).await? {
-        let (found, mut counts) = (row.int(0)?.unwrap_or(0), counts(&row, 1)?);
-        if found < hour {
-            before = counts;
+    for (found, counts) in later.into_iter().flatten() {
+        if *found < hour {
+            before = counts.clone();
             continue;
         }
+        let mut counts = counts.clone();
         counts.add_all(added);
-        points.push((found, counts));
+        points.push((*found, counts));
     }
     if points.first().is_none_or(|(first, _)| *first != hour) {
         before.add_all(added);
         points.push((hour, before));
     }
-    Ok(points)
+    points
 }
 
 impl SeriesName {
@@ -311,12 +373,61 @@ fn places(first: usize) -> String {
     (first..first + 7).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
 }
 
-fn counts(row: &Row, column: usize) -> Result<StepCounts> {
+/// Reads counts. The place is a table, a chain and the number of a series, for the error.
+fn counts(row: &Row, column: usize, (table, chain, number): (&str, i64, i64)) -> Result<StepCounts> {
     let counts = row.bytes(column)?.as_deref().map_or(Some(StepCounts::default()), StepCounts::from_bytes);
-    counts.ok_or_else(|| sqlx::Error::Decode("the database has malformed counts of a series".into()))
+    counts.ok_or_else(|| {
+        sqlx::Error::Decode(format!("`{table}` has malformed counts of series {number} in chain {chain}").into())
+    })
 }
 
 /// Returns the number in the first column of the first row.
 async fn number(connection: &mut Connection, statement: Statement) -> Result<Option<i64>> {
     Ok(connection.fetch(statement).await?.first().map(|row| row.int(0)).transpose()?.flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Database;
+
+    /// Other chains have millions of rows, and the writer waits for these.
+    #[tokio::test]
+    async fn no_step_reads_the_rows_of_other_chains() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(&crate::Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let names = (0..8).flat_map(|n| [Value::int(n)].into_iter().chain((0..7).map(|_| Value::text("x")))).collect();
+        let points = (0..8).flat_map(|n| [n, 1, 2].map(Value::int)).collect();
+        let mut statements = vec![Statement::new(FIRST_HOUR, [1, 2].map(Value::int).to_vec())];
+        statements.extend(bulk::statements(&KNOWN, Dialect::Sqlite, names));
+        statements.extend(bulk::statements(&LATER_POINTS, Dialect::Sqlite, points));
+        assert_eq!(statements.len(), 3);
+        for Statement { sql, values } in statements {
+            let explained = Statement::new(format!("EXPLAIN QUERY PLAN {sql}"), values);
+            let rows = database.fetch(explained, "explain").await.unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.text(3).unwrap().unwrap()).collect();
+            let scans = |step: &&String| {
+                ["SCAN tallies", "SCAN t", "SCAN s", "SCAN p", "SCAN b"].iter().any(|scan| {
+                    step.strip_prefix(scan).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+                })
+            };
+            assert_eq!(plan.iter().find(scans), None, "{plan:#?}");
+        }
+    }
+
+    /// A late end raises its own point and all later ones. Without a point before, it begins from what retention removed.
+    #[test]
+    fn late_counts_raise_all_later_points() {
+        let counts = |count: u64| StepCounts::from_iter([(3, count)]);
+        let series = Series { number: 1, last_hour: 9, counts: counts(30), base: counts(5) };
+        let check = |later: &[(i64, u64)], expected: &[(i64, u64)]| {
+            let of = |points: &[(i64, u64)]| points.iter().map(|(hour, n)| (*hour, counts(*n))).collect::<Vec<_>>();
+            let mut raised = raised_points(&series, Some(&of(later)), 6, &counts(2));
+            raised.sort_by_key(|(hour, _)| *hour);
+            assert_eq!(raised, of(expected), "{later:?}");
+        };
+        check(&[(4, 10), (9, 30)], &[(6, 12), (9, 32)]);
+        check(&[(6, 20), (9, 30)], &[(6, 22), (9, 32)]);
+        check(&[(9, 30)], &[(6, 7), (9, 32)]);
+    }
 }

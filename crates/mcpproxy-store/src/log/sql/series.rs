@@ -35,28 +35,27 @@ impl RecordWriter {
             // Rows are ordered by hour, so the newest point of each series stays.
             bases.insert(series, row.bytes(2).map_err(&failed)?);
         }
-        let Some((series, hour)) = last else { return Ok(More::No) };
-        let more = if rows.len() >= usize::try_from(STEP_ROWS).unwrap_or(usize::MAX) { More::Yes } else { More::No };
+        let change = |sql: &str, values: &[i64]| Statement::new(sql, values.iter().copied().map(Value::int).collect());
+        let remove_hours = "DELETE FROM tally_hours WHERE chain = $1 AND hour < $2";
         let bases = bases
             .into_iter()
             .flat_map(|(series, counts)| [Value::int(chain), Value::Int(series), Value::Bytes(counts)]);
         let mut statements = bulk::statements(&BASES, self.dialect(), bases.collect());
-        let change = |sql: &str, values: &[i64]| Statement::new(sql, values.iter().copied().map(Value::int).collect());
-        statements.push(change(
-            "DELETE FROM tally_points WHERE chain = $1 AND (hour, series) <= ($2, $3)",
-            &[chain, hour, series],
-        ));
-        let removed_before = match more {
-            More::Yes => hour,
-            More::No => before_hour,
-        };
-        statements.push(change("DELETE FROM tally_hours WHERE chain = $1 AND hour < $2", &[chain, removed_before]));
-        if more == More::No {
-            // All points of these series are gone.
-            statements
-                .push(change("DELETE FROM tally_series WHERE chain = $1 AND last_hour < $2", &[chain, before_hour]));
+        if let Some((series, hour)) = last {
+            statements.push(change(
+                "DELETE FROM tally_points WHERE chain = $1 AND (hour, series) <= ($2, $3)",
+                &[chain, hour, series],
+            ));
+            if rows.len() >= usize::try_from(STEP_ROWS).unwrap_or(usize::MAX) {
+                statements.push(change(remove_hours, &[chain, hour]));
+                self.run(statements).await?;
+                return Ok(More::Yes);
+            }
         }
+        // No point is left. Also without a point in this step: the one before may have removed the last of them.
+        statements.push(change(remove_hours, &[chain, before_hour]));
+        statements.push(change("DELETE FROM tally_series WHERE chain = $1 AND last_hour < $2", &[chain, before_hour]));
         self.run(statements).await?;
-        Ok(more)
+        Ok(More::No)
     }
 }

@@ -10,7 +10,10 @@ use crate::sql::driver::{Connection, Dialect, Statement, Value};
 use crate::{StoreError, Verifier};
 
 pub(super) const DOING: &str = "open the chain of the activity log";
-const TAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The patience of a gateway that starts.
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(3);
+/// The patience of a gateway that reconnects. Its callers wait.
+pub(super) const RECONNECT_PATIENCE: Duration = Duration::from_secs(1);
 const TAKE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The end of a chain.
@@ -59,12 +62,18 @@ pub(super) async fn chain_number(
     number.ok_or(StoreError::ChainsFull)
 }
 
-/// Retries for a while: PostgreSQL may notice late that the previous gateway is gone.
-pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
+/// Retries for a while: PostgreSQL may notice late that the previous gateway is gone, and another gateway locks a chain
+/// for a moment to move its counts.
+pub(super) async fn take_chain(
+    connection: &mut Connection,
+    chain: u16,
+    verifier: &Verifier,
+    patience: Duration,
+) -> Result<(), StoreError> {
     let begin = Instant::now();
     loop {
         match lock_chain(connection, chain, verifier).await {
-            Err(StoreError::ChainTaken { .. }) if begin.elapsed() < TAKE_TIMEOUT => sleep(TAKE_PAUSE).await,
+            Err(StoreError::ChainTaken { .. }) if begin.elapsed() < patience => sleep(TAKE_PAUSE).await,
             outcome => return outcome,
         }
     }
@@ -72,7 +81,7 @@ pub(super) async fn take_chain(connection: &mut Connection, chain: u16, verifier
 
 /// Locks the chain against another gateway with a copy of the same data folder. With SQLite, the lock of the data
 /// folder is enough.
-pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
+async fn lock_chain(connection: &mut Connection, chain: u16, verifier: &Verifier) -> Result<(), StoreError> {
     if connection.dialect() == Dialect::Sqlite {
         return Ok(());
     }
@@ -82,8 +91,8 @@ pub(super) async fn lock_chain(connection: &mut Connection, chain: u16, verifier
     }
 }
 
-/// Locks a chain of another data folder until the end of this transaction. Returns false if its gateway runs. With SQLite,
-/// no other gateway runs.
+/// Locks a chain of another data folder until the end of this transaction. Returns false if its gateway runs. With
+/// SQLite, no other gateway runs.
 pub(super) async fn hold_chain(connection: &mut Connection, chain: u16) -> Result<bool, sqlx::Error> {
     match connection.dialect() {
         Dialect::Sqlite => Ok(true),

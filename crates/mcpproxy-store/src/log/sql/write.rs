@@ -6,7 +6,7 @@
 //! gained records, and the writer stops instead of hiding that.
 
 use super::batch::Bulks;
-use super::take::{self, Head, chain_number, head, lock_chain, take_chain};
+use super::take::{self, Head, RECONNECT_PATIENCE, START_PATIENCE, chain_number, head, take_chain};
 use crate::approvals::step::{self, Conflicts};
 use crate::log::operation::{Change, Operation};
 use crate::sql::driver::{Connection, Dialect, Statement, Value};
@@ -43,7 +43,7 @@ impl Database {
     pub(crate) async fn record_writer(&self, verifier: &Verifier, now_ms: i64) -> Result<RecordWriter, StoreError> {
         let mut connection = self.writing_connection().await?;
         let chain = chain_number(&mut connection, verifier, now_ms).await?;
-        take_chain(&mut connection, chain, verifier).await?;
+        take_chain(&mut connection, chain, verifier, START_PATIENCE).await?;
         let head = head(&mut connection, chain).await?;
         let bulks = Bulks::new(connection.dialect());
         Ok(RecordWriter {
@@ -75,13 +75,18 @@ impl RecordWriter {
         &self.head
     }
 
+    /// Returns false after the connection broke, until `settle` opens another.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
     /// Reconnects after a failure, and finds out if the last batch was committed.
     pub(crate) async fn settle(&mut self) -> Result<Settled, StoreError> {
         if self.connection.is_some() {
             return Ok(Settled::NothingOpen);
         }
         let mut connection = connect(&self.location).await?;
-        lock_chain(&mut connection, self.chain, &self.verifier).await?;
+        take_chain(&mut connection, self.chain, &self.verifier, RECONNECT_PATIENCE).await?;
         let failed = StoreError::while_trying(take::DOING);
         // The abandoned connection may still be committing the last batch. A write transaction waits for it.
         connection.begin().await.map_err(&failed)?;
