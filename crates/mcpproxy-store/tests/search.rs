@@ -12,6 +12,7 @@ mod common;
 
 use std::time::Duration;
 
+use common::filled::{fill, text};
 use common::{NO_RETENTION, Place, all, call, now_ms, refusal, success, until};
 use mcpproxy_core::Untrusted;
 use mcpproxy_core::settings::Retention;
@@ -204,7 +205,7 @@ async fn blocks(place: &Place) -> i64 {
 
 async fn the_index_never_changes_what_is_found(place: &Place) {
     let store = place.store().await;
-    let seed = u64::try_from(now_ms()).unwrap();
+    let seed = 20_261;
     let mut random = Random { seed, state: seed };
     let mut ledgers = Vec::new();
     for seed in 1..=3 {
@@ -247,30 +248,6 @@ async fn the_index_never_changes_what_is_found(place: &Place) {
     store.update_search_index(now_ms() + 2 * HOUR_MS).await.unwrap();
     compare(&store, &mut random, 8).await;
     ledger.finish().await.unwrap();
-}
-
-/// Fills a log with records that were written in no time, one line and one second each. Only the oldest is rare.
-async fn fill(place: &Place, count: usize) -> (Store, i64) {
-    let (store, ledger) = place.open().await;
-    let rare = NewRecord { message: Some("a Rare one".into()), ..refusal(0) };
-    ledger.append(rare, WaitFor::Disk).await.unwrap();
-    ledger.finish().await.unwrap();
-    let sql = format!(
-        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) \
-         INSERT INTO records (key, tail, chain, seq, hash, kind, status, agent, server, tool, metadata) \
-         SELECT key + CAST(n AS BIGINT) * 1000 * 2097152, tail, chain, seq + n, hash, kind, 'success', agent, server, \
-                'tool' || (n % 200), \
-                '{{\"intent\":{{\"operation_type\":\"read\",\"reason\":\"look for item ' || (n * 7919 % 1000003) || \
-                '\"}},\"tool_variant\":\"call_tool_read\"}}' \
-         FROM records, numbers WHERE seq = 1"
-    );
-    place.sql(&sql).await;
-    let last_ms = 1_700_000_000_000 + i64::try_from(count).unwrap() * 1_000;
-    (store, last_ms)
-}
-
-fn text(text: &str) -> Filter {
-    Filter { text: Some(text.to_owned()), ..Filter::default() }
 }
 
 async fn an_index_leads_to_a_rare_record_at_once(place: &Place) {
@@ -366,15 +343,21 @@ async fn one_gateway_at_a_time_writes_the_index(place: &Place) {
 
 async fn the_task_indexes_what_is_written(place: &Place) {
     let (store, ledger) = place.open().await;
-    let indexer = SearchIndexer::start(&store, &ledger, now_ms);
     ledger.append(NewRecord { message: Some("a rare one".into()), ..refusal(0) }, WaitFor::Queue).await.unwrap();
     for n in 1..1_500 {
         ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
     }
     ledger.append(refusal(1_500), WaitFor::Disk).await.unwrap();
-    // The records are of 2023, so all of them are indexed.
+    let indexer = SearchIndexer::start(&store, &ledger, now_ms);
+    // The records are of 2023, so the first look indexes all of them.
     let ends = "SELECT count(*) FROM search_blocks WHERE last_seq = 1501";
     until("everything is indexed", async || place.sql(ends).await == [1]).await;
+    // Later ones are new, whatever their keys say. They wait until there is a whole block.
+    for n in 1_501..3_000 {
+        ledger.append(refusal(n), WaitFor::Queue).await.unwrap();
+    }
+    let ends = "SELECT count(*) FROM search_blocks WHERE last_seq >= 2525";
+    until("a block is indexed", async || place.sql(ends).await == [1]).await;
     drop(indexer);
     ledger.finish().await.unwrap();
     assert_eq!(store.list(&text("rare one"), None, 5).await.unwrap().records.len(), 1);

@@ -21,7 +21,9 @@ on_both!(
     counts_are_exact_while_they_move,
     a_failed_move_changes_nothing,
     chains_without_a_gateway_move_too,
-    counts_wait_for_gateways_of_another_version,
+    counts_wait_for_gateways_that_do_not_know_series,
+    a_damaged_series_holds_up_its_own_chain_only,
+    whole_steps_of_retention_leave_nothing_behind,
     a_copy_has_the_counts,
 );
 
@@ -298,7 +300,13 @@ async fn chains_without_a_gateway_move_too(place: &Place) {
     // On PostgreSQL, the lock of a chain tells that its gateway runs. A SQLite database has one gateway.
     let left = if place.cluster.is_some() { vec![i64::from(other.chain())] } else { vec![] };
     assert_eq!(place.sql("SELECT DISTINCT chain FROM tallies").await, left);
+    let name = other.verifier().chain().to_owned();
     other.finish().await.unwrap();
+    // A gateway that was seen lately may come back, and needs its chain.
+    store.announce_member(&announcement(&name), 1).await.unwrap();
+    ledger.roll_up().await.unwrap();
+    assert_eq!(place.sql("SELECT DISTINCT chain FROM tallies").await, left);
+    store.remove_member(&name).await.unwrap();
     ledger.roll_up().await.unwrap();
     assert_eq!(place.sql("SELECT count(*) FROM tallies").await, [0]);
     assert_eq!(place.sql("SELECT chain FROM tally_series ORDER BY chain").await, [0, 1]);
@@ -312,30 +320,82 @@ async fn chains_without_a_gateway_move_too(place: &Place) {
     assert_eq!(store.summary(None, None).await.unwrap().total, 5);
 }
 
-/// A gateway of the previous version reads `tallies` only.
-async fn counts_wait_for_gateways_of_another_version(place: &Place) {
-    let (store, ledger) = place.open().await;
-    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
+fn announcement(id: &str) -> Announcement {
     let word = String::new;
-    let older = Announcement {
-        id: "older".into(),
+    Announcement {
+        id: id.to_owned(),
         name: word(),
         address: word(),
-        version: "0.0.9".into(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: word(),
         contracts: word(),
         policies: word(),
-    };
-    store.announce_member(&older, 1).await.unwrap();
+    }
+}
+
+/// A gateway that does not know series reads `tallies` only. It does not announce the schema that it knows.
+async fn counts_wait_for_gateways_that_do_not_know_series(place: &Place) {
+    let (store, ledger) = place.open().await;
+    ledger.append(refusal(1), WaitFor::Disk).await.unwrap();
+    store.announce_member(&announcement("older"), 1).await.unwrap();
+    place.sql("UPDATE gateways SET database_version = NULL").await;
     ledger.roll_up().await.unwrap();
     let stays = i64::from(place.cluster.is_some());
     assert_eq!(place.sql("SELECT count(*) FROM tallies").await, [stays]);
     store.remove_member("older").await.unwrap();
-    let same = Announcement { version: env!("CARGO_PKG_VERSION").into(), ..older };
-    store.announce_member(&same, 1).await.unwrap();
+    // Another version that knows series changes nothing.
+    let newer = Announcement { version: "99.0.0".to_owned(), ..announcement("newer") };
+    store.announce_member(&newer, 1).await.unwrap();
     ledger.roll_up().await.unwrap();
     assert_eq!(place.sql("SELECT count(*) FROM tallies").await, [0]);
     assert_eq!(store.summary(None, None).await.unwrap().total, 1);
+}
+
+/// A damaged series holds up neither other chains nor calls, and a summary says where it is.
+async fn a_damaged_series_holds_up_its_own_chain_only(place: &Place) {
+    let store = place.store().await;
+    let options = || LedgerOptions { newest_checkpoint: None, checkpoints_to: None, ..place.options(2) };
+    let other = Ledger::start(&store, options()).await.unwrap();
+    other.append(refusal(1), WaitFor::Disk).await.unwrap();
+    other.finish().await.unwrap();
+    let ledger = place.ledger(&store).await;
+    ledger.append(refusal(2), WaitFor::Disk).await.unwrap();
+    ledger.roll_up().await.unwrap();
+    let malformed = if place.cluster.is_some() { "'\\xff'::bytea" } else { "x'ff'" };
+    place.sql(&format!("UPDATE tally_series SET counts = {malformed} WHERE chain = {}", ledger.chain())).await;
+    let other = Ledger::start(&store, options()).await.unwrap();
+    other.append(refusal(3), WaitFor::Disk).await.unwrap();
+    other.finish().await.unwrap();
+    ledger.append(refusal(4), WaitFor::Disk).await.unwrap();
+    ledger.roll_up().await.unwrap_err();
+    let left = async || place.sql("SELECT DISTINCT chain FROM tallies").await == [i64::from(ledger.chain())];
+    until("the counts of the other chain move", left).await;
+    let error = store.summary(None, None).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("malformed counts in series 1 of chain {}", ledger.chain())), "{error}");
+    ledger.append(refusal(5), WaitFor::Disk).await.unwrap();
+}
+
+/// A step removes 500 points. What comes after the last of them goes even if no point is left for the next step.
+async fn whole_steps_of_retention_leave_nothing_behind(place: &Place) {
+    let (store, ledger) = place.open().await;
+    ledger.append(NewRecord { time_ms: BEGIN_MS, ..refusal(1) }, WaitFor::Disk).await.unwrap();
+    ledger.roll_up().await.unwrap();
+    ledger.finish().await.unwrap();
+    let hour = BEGIN_MS / HOUR_MS;
+    let points = format!(
+        "WITH RECURSIVE hours (hour) AS (SELECT {hour} - 499 UNION ALL SELECT hour + 1 FROM hours WHERE hour < {hour} - 1) \
+         INSERT INTO tally_points (chain, series, hour, counts) \
+         SELECT p.chain, p.series, hours.hour, p.counts FROM tally_points AS p, hours"
+    );
+    place.sql(&points).await;
+    assert_eq!(place.sql("SELECT count(*) FROM tally_points").await, [500]);
+    let age = Duration::from_millis(u64::try_from(now_ms() - (hour + 1) * HOUR_MS).unwrap());
+    let retention = Retention { records: Some(age), ..NO_RETENTION };
+    let ledger = Ledger::start(&store, LedgerOptions { retention, ..place.options(1) }).await.unwrap();
+    let left = "SELECT (SELECT count(*) FROM tally_points) + (SELECT count(*) FROM tally_hours) \
+                + (SELECT count(*) FROM tally_series)";
+    until("all counts are gone", async || place.sql(left).await == [0]).await;
+    ledger.finish().await.unwrap();
 }
 
 async fn a_copy_has_the_counts(place: &Place) {

@@ -6,8 +6,8 @@
 //!    although its acknowledgement is lost. The position and hash at the end of the chain tell.
 //! 2. **Write.** Take a batch from the queue and commit it as one transaction. Steps of the operations run first
 //!    (`approvals/step.rs`); an operation with a conflict is left out.
-//! 3. **Keep.** Sign a checkpoint, remove expired records or move counts if that is due (`keeper.rs`). While nothing is written, check
-//!    once a second that the connection still leads to the database.
+//! 3. **Keep.** Sign a checkpoint, remove expired records or move counts if that is due (`keeper.rs`). While nothing is
+//!    written, check once a second that the connection still leads to the database.
 //!
 //! If a write fails, every waiting caller gets the error. The operations of the batch are then one of three kinds:
 //!

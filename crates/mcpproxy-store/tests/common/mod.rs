@@ -4,6 +4,7 @@
 
 pub(crate) mod asking;
 pub(crate) mod facts;
+pub(crate) mod filled;
 pub(crate) mod pins;
 pub(crate) mod postgres;
 pub(crate) mod relay;
