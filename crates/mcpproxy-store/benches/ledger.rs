@@ -13,7 +13,8 @@ use criterion::{Criterion, Throughput};
 use mcpproxy_core::settings::Retention;
 use mcpproxy_core::{RiskLevel, Variant, mask};
 use mcpproxy_store::{
-    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SigningKey, Status, Store, WaitFor,
+    Kind, Ledger, LedgerOptions, Location, NewRecord, Outcome, Payload, SearchIndexer, SigningKey, Status, Store,
+    WaitFor,
 };
 use postgres::{Cluster, Fsync};
 use tokio::runtime::Runtime;
@@ -71,14 +72,32 @@ fn durable(criterion: &mut Criterion, runtime: &Runtime) {
 /// Measures a whole log at a time, because the first batches are slower on PostgreSQL.
 #[expect(clippy::print_stderr, reason = "a benchmark reports to whoever runs it")]
 fn report_rates(runtime: &Runtime, name: &str, records: [u64; 2], place: &dyn Fn(&Path) -> Location) {
-    for (parallel, records) in [1, PARALLEL].into_iter().zip(records) {
-        let time = runtime.block_on(timed(place, |ledger| durable_records(ledger, records, parallel)));
-        let rate = records as f64 / time.as_secs_f64();
-        eprintln!("durable records, {name}, {parallel} in parallel: {rate:.0} a second");
+    for index in [Index::Off, Index::On] {
+        for (parallel, records) in [1, PARALLEL].into_iter().zip(records) {
+            let work = |ledger| durable_records(ledger, records, parallel);
+            let time = runtime.block_on(timed_beside(index, place, work));
+            let rate = records as f64 / time.as_secs_f64();
+            eprintln!("durable records, {name}, {parallel} in parallel, search index {index:?}: {rate:.0} a second");
+        }
     }
 }
 
+/// The search index beside the log. With SQLite, both want the same write lock.
+#[derive(Clone, Copy, Debug)]
+enum Index {
+    Off,
+    On,
+}
+
 async fn timed<F: Future<Output = ()>>(place: &dyn Fn(&Path) -> Location, work: impl FnOnce(Ledger) -> F) -> Duration {
+    timed_beside(Index::Off, place, work).await
+}
+
+async fn timed_beside<F: Future<Output = ()>>(
+    index: Index,
+    place: &dyn Fn(&Path) -> Location,
+    work: impl FnOnce(Ledger) -> F,
+) -> Duration {
     let folder = tempfile::tempdir_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("a folder on a disk");
     let store = Store::open(&place(folder.path())).await.expect("a store");
     let options = LedgerOptions {
@@ -90,10 +109,15 @@ async fn timed<F: Future<Output = ()>>(place: &dyn Fn(&Path) -> Location, work: 
         now_ms: || 1_700_000_000_000,
     };
     let ledger = Ledger::start(&store, options).await.expect("a ledger");
+    let indexer = match index {
+        Index::Off => None,
+        Index::On => Some(SearchIndexer::start(&store, &ledger, || 1_700_000_000_000)),
+    };
     let begin = Instant::now();
     work(ledger.clone()).await;
     ledger.finish().await.expect("everything is written");
     let elapsed = begin.elapsed();
+    drop(indexer);
     store.close().await;
     elapsed
 }

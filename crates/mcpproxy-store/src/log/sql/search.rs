@@ -197,7 +197,8 @@ impl Database {
     ) -> Result<Vec<Record>, StoreError> {
         let mut records = Vec::new();
         let begun = "seq > $2 ORDER BY seq";
-        let ended = "end_seq > $2 AND end_seq IS NOT NULL AND seq <= $2 ORDER BY end_seq";
+        // The sum leaves only the index on `end_seq`. The one on `seq` would lead through the whole chain.
+        let ended = "end_seq > $2 AND end_seq IS NOT NULL AND seq + 0 <= $2 ORDER BY end_seq";
         for which in [begun, ended] {
             let parameters = Parameters { values: vec![Value::int(chain.into()), Value::int(after)] };
             let first = format!("chain = $1 AND {which}");
@@ -339,4 +340,28 @@ pub(crate) async fn forget_chain(connection: &mut Connection, chain: u16) -> Res
 
 fn chain(number: i64) -> Result<u16, StoreError> {
     u16::try_from(number).map_err(|_| StoreError::corrupt("a chain without a usable number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look at all chains, and a page of blocks, find every row by a key.
+    #[tokio::test]
+    async fn no_query_reads_a_whole_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(&crate::Location::Sqlite(folder.path().join("mcpproxy.db"))).await.unwrap();
+        let blocks = Statement::new(BLOCKS, (1..=11).map(Value::int).collect());
+        for Statement { sql, values } in [Statement::plain(CHAINS), blocks] {
+            let explained = Statement::new(format!("EXPLAIN QUERY PLAN {sql}"), values);
+            let rows = database.fetch(explained, READING).await.unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.text(3).unwrap().unwrap()).collect();
+            let is_whole = |step: &&String| {
+                let tables = ["records", "stubs", "search_blocks", "search_postings", "p"];
+                let scanned = step.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
+                scanned.is_some_and(|scanned| tables.contains(&scanned))
+            };
+            assert_eq!(plan.iter().find(is_whole), None, "{plan:#?}");
+        }
+    }
 }
