@@ -1,8 +1,8 @@
 //! Counts for charts: the calls of each hour by intent, and the reasons of the newest refusals.
 //!
 //! Calls come from the counts that are written with the records: one row for each hour and intent, and the newest ones,
-//! which have not moved into series yet. Those are usually a few minutes old, and older while an update converts a log. So
-//! the cost follows the number of hours, and neither that of calls nor of tools.
+//! which have not moved into series yet. Those are usually a few minutes old, and older while an update converts a log.
+//! So the cost follows the number of hours, and neither that of calls nor of tools.
 //! Counts have no error codes, because agents can cause many. Reasons therefore come from the records themselves, up to
 //! [`REFUSALS_MAX`] of them.
 

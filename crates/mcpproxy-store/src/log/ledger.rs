@@ -232,8 +232,8 @@ impl Ledger {
         self.shared.committed.clone()
     }
 
-    /// Moves the counts of all records so far into series, and waits for it. Moves none, without an error, while a gateway
-    /// runs that does not know series. The writer does this by itself every few minutes. Tests do not wait for that.
+    /// Moves the counts of all records so far into series, and waits for it. Moves none, without an error, while a
+    /// gateway runs that does not know series. The writer does this every few minutes. Tests do not wait for that.
     pub async fn roll_up(&self) -> Result<(), StoreError> {
         let (waiter, moved) = oneshot::channel();
         self.shared.roll_ups.send(waiter).await.map_err(|_| StoreError::Closed)?;

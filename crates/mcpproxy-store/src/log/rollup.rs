@@ -101,8 +101,8 @@ impl Roller {
         self.due = Instant::now() + if is_awaited { Duration::ZERO } else { pause };
     }
 
-    /// Leaves the chain whose counts could not be moved, so that a damaged series does not hold up the other chains. Without
-    /// a connection, the round is over.
+    /// Leaves the chain whose counts could not be moved, so that a damaged series does not hold up the other chains.
+    /// Without a connection, the round is over.
     fn leave_chain(&mut self, database: &RecordWriter) -> More {
         self.cursor = RollUpCursor::default();
         let left = self.round.as_mut().filter(|_| database.is_connected()).map(|chains| {

@@ -21,9 +21,9 @@
 //! | `block.rs` | one block: reads its lines, and writes what they add |
 //! | `find.rs` | the search |
 //!
-//! Lines of a chain never change. New ones come at its end, and retention removes the oldest. So a *block* of up to 1,024
-//! lines is indexed once. A record belongs to the block of its first line. If its call ends in a later block, that block
-//! adds a part to the older one.
+//! Lines of a chain never change. New ones come at its end, and retention removes the oldest. So a *block* of up to
+//! 1,024 lines is indexed once. A record belongs to the block of its first line. If its call ends in a later block, that
+//! block adds a part to the older one.
 //!
 //! Invariants:
 //!
@@ -31,8 +31,8 @@
 //!   whole filter, in the same SQL as without the index. Records that are not indexed yet are read by the search itself.
 //!   A block that cannot be read, a gap between two blocks of a page, or a build that changed meanwhile makes the search
 //!   go without the index. Postings that somebody deleted cannot be noticed, so exports go without the index, too.
-//! - **The writer of the log knows nothing of it.** A task of its own reads what is committed. SQLite has one write lock,
-//!   so a commit can wait there for the transaction of one block.
+//! - **The writer of the log knows nothing of it.** A task of its own reads what is committed. SQLite has one write
+//!   lock, so a commit can wait there for the transaction of one block.
 //! - **Records come first.** The index grows only while less than 80 % of `limits.disk` is used.
 //! - **It can be built again at any time.** No copy of the database has it, and a chain whose hash differs from the one
 //!   that was indexed is indexed from its beginning.

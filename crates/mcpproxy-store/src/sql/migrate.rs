@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// During a rolling update, gateways of the previous version go on after the first gateway of this version has
-    /// upgraded the database. So the newest steps may only add: tables, indexes for speed, and columns that may stay empty.
+    /// upgraded the database. So the newest steps may only add: tables, indexes for speed, and columns that may be empty.
     #[test]
     fn the_newest_steps_leave_the_previous_version_working() {
         let newest = STEPS.get(PREVIOUS..).unwrap();

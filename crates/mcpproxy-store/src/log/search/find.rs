@@ -7,8 +7,8 @@
 //! ```
 //!
 //! 1. Reads how far each chain is indexed. If too many lines are not, the search goes without the index.
-//! 2. Scans the newest records, at most [`NEWEST_SCAN`], or all that the page may scan if another condition of the filter
-//!    has an index. Most searches end here.
+//! 2. Scans the newest records, at most [`NEWEST_SCAN`], or all that the page may scan if another condition of the
+//!    filter has an index. Most searches end here.
 //! 3. Finds the matches among the lines that are not indexed: records that begin there, and older ones that end there.
 //! 4. Reads blocks, newest first, and the candidates that they name. Blocks of different chains overlap in time. A block
 //!    comes by its last key, so what has not been read yet is older than the last key of the block read last. Everything

@@ -1,7 +1,7 @@
 //! The task that keeps the search index up to date while the gateway runs.
 //!
-//! It looks every two seconds for lines to index, and at once after it added blocks. A busy gateway writes some blocks in
-//! that time. An old log without an index is indexed from its beginning, with a pause after each block, so that calls
+//! It looks every two seconds for lines to index, and at once after it added blocks. A busy gateway writes some blocks
+//! in that time. An old log without an index is indexed from its beginning, with a pause after each block, so that calls
 //! keep the database for themselves most of the time. Until it is done, searches read the records.
 //!
 //! Several gateways on one database each have this task. A lock in PostgreSQL lets one of them work at a time, on all

@@ -20,8 +20,8 @@ const COUNTS: &str = "SELECT s.kind, s.status, s.intent_type, s.server, s.tool, 
      CASE WHEN $1 <= 0 THEN s.base ELSE coalesce((SELECT p.counts FROM tally_points AS p \
      WHERE p.chain = s.chain AND p.series = s.number AND p.hour < $1 ORDER BY p.hour DESC LIMIT 1), s.base) END, \
      CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), s.chain, s.number FROM tally_series AS s WHERE s.last_hour >= $1 \
-     UNION ALL SELECT kind, status, intent_type, server, tool, risk, mark, NULL, NULL, step, CAST(sum(count) AS BIGINT), \
-     NULL, NULL \
+     UNION ALL SELECT kind, status, intent_type, server, tool, risk, mark, NULL, NULL, step, \
+     CAST(sum(count) AS BIGINT), NULL, NULL \
      FROM tallies WHERE hour >= $1 AND hour <= $2 \
      GROUP BY kind, status, intent_type, server, tool, risk, mark, step \
      UNION ALL SELECT kind, status, coalesce(intent_type, ''), coalesce(server, ''), coalesce(tool, ''), \

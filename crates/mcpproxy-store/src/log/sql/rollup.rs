@@ -108,9 +108,9 @@ struct CountMove {
 }
 
 impl RecordWriter {
-    /// Returns the chains whose counts this gateway may move, its own last. There are none while a gateway runs on the same
-    /// database that does not know series: it reads `tallies` only. Chains whose gateway was seen lately are left out. It
-    /// may be about to come back, and would find its chain locked.
+    /// Returns the chains whose counts this gateway may move, its own last. There are none while a gateway runs on the
+    /// same database that does not know series: it reads `tallies` only. Chains whose gateway was seen lately are left
+    /// out. It may be about to come back, and would find its chain locked.
     pub(crate) async fn chains_to_roll_up(&mut self) -> std::result::Result<Vec<u16>, StoreError> {
         let own = i64::from(self.chain());
         let read = async |connection: &mut Connection| {
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// A late end raises its own point and all later ones. Without a point before, it begins from what retention removed.
+    /// A late end raises its own point and all later ones. Without a point before, it begins from what was removed.
     #[test]
     fn late_counts_raise_all_later_points() {
         let counts = |count: u64| StepCounts::from_iter([(3, count)]);
