@@ -390,6 +390,7 @@ mod tests {
         let orders = [Order::NewestFirst, Order::OldestFirst];
         for ((filter, expected), order) in cases.iter().flat_map(|case| orders.map(|order| (case, order))) {
             let (filter, expected) = (filter.clone(), expected.clone());
+            assert_eq!(has_indexed_condition(&filter), expected.contains("USING INDEX"), "{filter:?}");
             let search = || Search::new(&filter, &filter.keys(None), order, database.dialect());
             let page = plan(&database, search().page(50, SCAN_MAX)).await;
             // A co-routine stops the inner query as soon as the outer one has enough rows.
