@@ -73,8 +73,10 @@ pub use log::restore::{RecordedRestore, Restore};
 pub use log::search::indexer::SearchIndexer;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
-pub use log::verify::state::{VERIFIED_FILE, forget_verification, verified_checkpoints};
-pub use log::verify::whole::{FullReason, SMALL_CHAIN_LINES, VerifiedLog, VerifyExtent, VerifyRun};
+pub use log::verify::state::{
+    NotedVerification, VERIFIED_FILE, distrust_verification, forget_verification, verified_checkpoints,
+};
+pub use log::verify::whole::{FullReason, NotKept, SMALL_CHAIN_LINES, VerifiedLog, VerifyExtent, VerifyRun};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifiedBefore, VerifyOptions};
 pub use members::{Announcement, StoredMember};
 pub use pins::{
