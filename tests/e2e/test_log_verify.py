@@ -255,6 +255,22 @@ def test_an_export_is_continued_while_calls_run(log: Log, tmp_path: Path) -> Non
         calls(gateway, range(2))
         done = gateway.run("activity", "export", "--type", "call", "--after", position)
         assert len(done.stdout.splitlines()) == 2, done.stdout
+    # Another history has another line at this position.
+    kept = json.loads(mark.read_text())
+    assert kept["what"] == {"format": "jsonl", "type": "call"}, kept
+    name, _ = kept["at"]["0"]
+    mark.write_text(json.dumps({**kept, "at": {"0": [name, "00" * 32]}}))
+    refused = gateway.run(*words)
+    assert refused.returncode == FAILED and "restored or replaced" in refused.stderr, refused.stderr
+    mark.write_text(json.dumps(kept))
+    # A link may lead to any file.
+    whole = file.rename(tmp_path / "whole.jsonl")
+    file.symlink_to(whole)
+    size = whole.stat().st_size
+    assert gateway.run(*words).returncode == FAILED and whole.stat().st_size == size
+    file.unlink()
+    whole.rename(file)
+    succeeded(gateway.run(*words))
     mark.unlink()
     refused = gateway.run(*words)
     assert refused.returncode == FAILED and "exists, but" in refused.stderr, refused.stderr

@@ -59,7 +59,7 @@ pub use log::bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom
 pub use log::calls::{CallsFrom, RecordedCall};
 pub use log::checkpoint::Checkpoint;
 pub use log::damage::{Damage, DamageKind};
-pub use log::export::{ExportBatch, ExportPage};
+pub use log::export::{ExportBatch, ExportPage, LineMark};
 pub use log::feed::{Feed, FeedCursor};
 pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;

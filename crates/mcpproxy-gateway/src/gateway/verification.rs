@@ -1,6 +1,6 @@
 //! Verifies the activity log in the background, for the console.
 //!
-//! `mcpproxy activity verify` does the same from outside, which proves more: it does not trust the running program. The
+//! `mcpproxy activity verify --full` does the same from outside, which proves more: it trusts no running program. The
 //! console runs one verification at a time, because each may read the whole log. The end is a record of the log with the
 //! code [`LOG_VERIFIED`], so that every gateway of the database knows when the log was verified last, and by whom. The
 //! record says if every line was read, or only those since the last verification.
