@@ -40,7 +40,7 @@ mod transfer;
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
 pub use accounts::invitation::{Invitation, OperatorInvitation, Reset};
-pub use accounts::open_session::{OpenSession, SessionId};
+pub use accounts::open_session::{OpenSession, SessionId, SessionTimes};
 pub use accounts::operator_action::OperatorAction;
 pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};

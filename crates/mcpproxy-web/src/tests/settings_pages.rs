@@ -221,13 +221,18 @@ async fn sessions_are_listed_and_ended() {
     let (own, other) = (of(&secret(&anna)), of(&secret(&elsewhere)));
     assert!(ends(&html).contains(&own) && ends(&html).contains(&other), "{html}");
     assert!(!html.contains(&secret(&elsewhere)), "no secret is on the page");
-    // The session is enough to end the user's own ones.
-    let ended = fixture.post_plainly(&anna, path, &format!("session={other}")).await;
+    // A stolen cookie must not sign out the user everywhere else.
+    let refused = fixture.post_plainly(&anna, path, &format!("session={other}")).await;
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    let headers = [("cookie", elsewhere.cookie.as_str())];
+    assert_eq!(fixture.send(Method::GET, "/ui/settings", &headers).await.status(), 200, "it is still open");
+    let ended = fixture.post(&anna, path, &format!("session={other}")).await;
     let target = ended.headers()["location"].to_str().unwrap();
     assert_eq!((ended.status(), target), (StatusCode::SEE_OTHER, "/ui/settings?done=session"));
     let headers = [("cookie", elsewhere.cookie.as_str())];
     assert_eq!(fixture.send(Method::GET, "/ui/settings", &headers).await.status(), 303, "it has ended");
     assert_eq!(fixture.post_plainly(&anna, path, &format!("session={other}")).await.status(), 409);
+    // Signing out needs no more than the session.
     let ended = fixture.post_plainly(&anna, path, &format!("session={own}")).await;
     assert_eq!(ended.headers()["location"].to_str().unwrap(), "/ui/login");
     assert_eq!(fixture.send(Method::GET, "/ui/settings", &[("cookie", &anna.cookie)]).await.status(), 303);
