@@ -41,7 +41,7 @@ def build(release: Release, context: Path) -> Path:
     with step(f"deploy archive: {path.name}"):
         folder = fresh(release.out / "work" / name)
         for what in FOLDERS:
-            shutil.copytree(PACKAGING / what, folder / what, ignore=shutil.ignore_patterns(".env"))
+            copy_committed(PACKAGING / what, folder / what, may_differ=release.is_quick)
         shutil.copytree(context, folder / "container")
         shutil.copy2(PACKAGING / "deploy" / "README.md", folder)
         shutil.copy2(ROOT / "LICENSE", folder)
@@ -51,6 +51,21 @@ def build(release: Release, context: Path) -> Path:
         run(["tar", "-xzf", path, "-C", unpacked])
         check_archive(unpacked / name)
     return path
+
+
+def copy_committed(source: Path, target: Path, may_differ: bool, root: Path = ROOT) -> None:
+    """Copies the files that Git knows. Somebody who tried Compose here has tokens and passwords beside them."""
+    if not (root / ".git").exists():
+        # The sources without their history have only files of a commit.
+        shutil.copytree(source, target)
+        return
+    if not may_differ and (changed := run(["git", "-C", root, "diff", "--name-only", "HEAD", "--", source]).split()):
+        raise Failed(f"{', '.join(changed)} differ from the last commit. Commit or restore them, then package again.")
+    for name in run(["git", "-C", root, "ls-files", "-z", "--", source]).split("\0"):
+        if name:
+            place = target / (root / name).relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, place)
 
 
 def check_archive(folder: Path) -> None:
