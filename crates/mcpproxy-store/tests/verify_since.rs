@@ -418,6 +418,19 @@ async fn damage_that_another_run_noted_stays_noted(place: &Place) {
     log.edit("\"damaged\":false", "\"damaged\":true");
     assert_eq!(log.verify().await.full, Some(FullReason::OtherDatabase));
     assert_eq!(log.verify().await.full, None, "damage of another database is not ours");
+
+    // Without a state at the start, the one that another run has written meanwhile gets the note.
+    let intact = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    place.sql("UPDATE records SET tool = 'other' WHERE seq = 5").await;
+    let found = log
+        .verify_watched(everything(), &mut |_| {
+            fs::write(&file, &intact).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        })
+        .await;
+    assert_eq!(damage(&found), Some((5, DamageKind::Changed)));
+    assert_eq!(log.verify().await.full, Some(FullReason::DamagedBefore));
 }
 
 /// Such as on a full disk. The old state says that the log is intact.
@@ -478,7 +491,8 @@ async fn an_older_witness_does_not_replace_a_newer_one(place: &Place) {
     let found = log.verify_as(Run { checkpoints: both, ..log.run() }).await;
     let other = FullReason::OtherCheckpoints { chain: key(2).verifier().chain().to_owned() };
     assert_eq!((found.full.clone(), found.is_intact()), (Some(other), true));
-    place.sql("DELETE FROM records WHERE chain = 1 AND seq > 5; DELETE FROM checkpoints WHERE chain = 1 AND seq > 4").await;
+    let cut = "DELETE FROM records WHERE chain = 1 AND seq > 5; DELETE FROM checkpoints WHERE chain = 1 AND seq > 4";
+    place.sql(cut).await;
     assert_eq!(damage(&log.verify().await), Some((6, DamageKind::Truncated { signed: 8 })));
 }
 

@@ -419,6 +419,10 @@ mod tests {
     fn a_damaged_log_is_set_aside() {
         let (_folder, home) = home();
         assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
+        // The last verification is kept, because it may be evidence of the chains of other gateways.
+        fs::write(home.verified(), "of another version").unwrap();
+        assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
+        assert!(!home.verified().exists() && home.folder().join("verified.old.json").exists());
         let mut old = Vec::new();
         for (key, checkpoint) in SET_ASIDE {
             old.push(home.new_signing_key().unwrap().verifier().clone());

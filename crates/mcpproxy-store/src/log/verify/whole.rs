@@ -205,8 +205,7 @@ impl Store {
             log.not_kept = match (is_intact, previous) {
                 (true, _) => keep(&state, file, text.as_deref(), is_full).err(),
                 (false, Some(previous)) => note_damage(&previous.damaged(), file).err(),
-                // There is no state of this database, so the next run reads everything.
-                (false, None) => None,
+                (false, None) => note_damage_to_others(&state.database, file).err(),
             };
         }
         Ok(log)
@@ -260,6 +259,14 @@ fn note_damage(state: &VerifiedState, file: &Path) -> Result<(), NotKept> {
         Ok(()) => NotKept::Removed { why },
         Err(_) => NotKept::Unnoted { why },
     })
+}
+
+/// Notes damage in the state that another run wrote in the meantime. Without one, the next run reads everything.
+fn note_damage_to_others(database: &str, file: &Path) -> Result<(), NotKept> {
+    match VerifiedState::read(file) {
+        Ok(Some((now, _))) if now.database == database => note_damage(&now.with_damage(), file),
+        Ok(Some(_) | None) | Err(_) => Ok(()),
+    }
 }
 
 fn not_written(file: &Path, error: &io::Error) -> String {
