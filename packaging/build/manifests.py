@@ -14,7 +14,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from common import PACKAGING, ROOT, TOOLS, Failed, Release, fresh, note, run, step, workspace_version
+from common import PACKAGING, ROOT, TOOLS, Failed, Release, copy_committed, fresh, note, run, step, workspace_version
 from tarball import pack
 
 KUBERNETES = PACKAGING / "kubernetes"
@@ -51,21 +51,6 @@ def build(release: Release, context: Path) -> Path:
         run(["tar", "-xzf", path, "-C", unpacked])
         check_archive(unpacked / name)
     return path
-
-
-def copy_committed(source: Path, target: Path, may_differ: bool, root: Path = ROOT) -> None:
-    """Copies the files that Git knows. Somebody who tried Compose here has tokens and passwords beside them."""
-    if not (root / ".git").exists():
-        # The sources without their history have only files of a commit.
-        shutil.copytree(source, target)
-        return
-    if not may_differ and (changed := run(["git", "-C", root, "diff", "--name-only", "HEAD", "--", source]).split()):
-        raise Failed(f"{', '.join(changed)} differ from the last commit. Commit or restore them, then package again.")
-    for name in run(["git", "-C", root, "ls-files", "-z", "--", source]).split("\0"):
-        if name:
-            place = target / (root / name).relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / name, place)
 
 
 def check_archive(folder: Path) -> None:
