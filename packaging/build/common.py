@@ -191,3 +191,18 @@ def extras(release: Release, folder: Path) -> None:
 
 def on_path(binary: Path) -> dict[str, str]:
     return {"PATH": f"{binary.parent}:{os.environ['PATH']}"}
+
+
+def copy_committed(source: Path, target: Path, may_differ: bool, root: Path = ROOT) -> None:
+    """Copies the files that Git knows. Somebody who tried Compose here has tokens and passwords beside them."""
+    if not (root / ".git").exists():
+        # The sources without their history have only files of a commit.
+        shutil.copytree(source, target)
+        return
+    if not may_differ and (changed := run(["git", "-C", root, "diff", "--name-only", "HEAD", "--", source]).split()):
+        raise Failed(f"{', '.join(changed)} differ from the last commit. Commit or restore them, then package again.")
+    for name in run(["git", "-C", root, "ls-files", "-z", "--", source]).split("\0"):
+        if name:
+            place = target / (root / name).relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, place)

@@ -22,7 +22,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from common import PACKAGING, ROOT, TOOLS, Failed, Release, fresh, note, run, step
+from common import PACKAGING, ROOT, TOOLS, Failed, Release, copy_committed, fresh, note, run, step
 from smoke import START_SECONDS, call, serve_and_call
 
 CONTAINER = PACKAGING / "container"
@@ -77,7 +77,7 @@ def fill(release: Release, context: Path) -> None:
     fresh(context)
     shutil.copy2(FROM_BINARY, context)
     shutil.copy2(release.binary, context / "mcpproxy")
-    shutil.copytree(CONTAINER / "home", context / "home")
+    copy_committed(CONTAINER / "home", context / "home", may_differ=release.is_quick)
 
 
 # -- the files --------------------------------------------------------------------------------------------------

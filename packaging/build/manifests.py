@@ -14,7 +14,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from common import PACKAGING, ROOT, TOOLS, Failed, Release, fresh, note, run, step, workspace_version
+from common import PACKAGING, ROOT, TOOLS, Failed, Release, copy_committed, fresh, note, run, step, workspace_version
 from tarball import pack
 
 KUBERNETES = PACKAGING / "kubernetes"
@@ -41,7 +41,7 @@ def build(release: Release, context: Path) -> Path:
     with step(f"deploy archive: {path.name}"):
         folder = fresh(release.out / "work" / name)
         for what in FOLDERS:
-            shutil.copytree(PACKAGING / what, folder / what, ignore=shutil.ignore_patterns(".env"))
+            copy_committed(PACKAGING / what, folder / what, may_differ=release.is_quick)
         shutil.copytree(context, folder / "container")
         shutil.copy2(PACKAGING / "deploy" / "README.md", folder)
         shutil.copy2(ROOT / "LICENSE", folder)

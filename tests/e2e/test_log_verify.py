@@ -163,6 +163,9 @@ def test_a_large_log_is_verified_from_the_last_checkpoint_on(log: Log) -> None:
         found = verdict(gateway, *args)
         assert found["full"] and found["chains"][0]["damage"]["seq"] == 100, found
     assert found["full_reason"] == "the last verification found damage", found
+    doctor = json.loads(gateway.run("doctor", "-o", "json").stdout)
+    (row,) = [row for row in doctor["checks"] if row["code"] == "chain_damaged"]
+    assert row["result"] == "error" and "the last verification found damage" in row["message"], row
     log.run("UPDATE records SET tool = NULL WHERE seq = 100")
     assert verdict(gateway)["full"]
 
@@ -204,8 +207,9 @@ def test_what_sets_the_log_back_makes_the_next_verification_read_everything(log:
     assert verdict(gateway, "--full")["full_reason"] == "everything was asked for"
 
     succeeded(gateway.run("activity", "key", "rotate"))
-    assert not state.exists()
-    assert verdict(gateway)["full_reason"] == "no earlier verification is known" and state.exists()
+    # The file is evidence of the old chain, so it stays.
+    assert state.exists()
+    assert verdict(gateway)["full_reason"] == "the records about restores and rotated keys have changed"
     succeeded(gateway.run("backup", str(archive)))
     listed = subprocess.run(["tar", "-tf", str(archive)], capture_output=True, text=True, check=True).stdout
     assert "signing.key" in listed and "verified.json" not in listed, listed
@@ -251,6 +255,22 @@ def test_an_export_is_continued_while_calls_run(log: Log, tmp_path: Path) -> Non
         calls(gateway, range(2))
         done = gateway.run("activity", "export", "--type", "call", "--after", position)
         assert len(done.stdout.splitlines()) == 2, done.stdout
+    # Another history has another line at this position.
+    kept = json.loads(mark.read_text())
+    assert kept["what"] == {"format": "jsonl", "type": "call"}, kept
+    name, _ = kept["at"]["0"]
+    mark.write_text(json.dumps({**kept, "at": {"0": [name, "00" * 32]}}))
+    refused = gateway.run(*words)
+    assert refused.returncode == FAILED and "restored or replaced" in refused.stderr, refused.stderr
+    mark.write_text(json.dumps(kept))
+    # A link may lead to any file.
+    whole = file.rename(tmp_path / "whole.jsonl")
+    file.symlink_to(whole)
+    size = whole.stat().st_size
+    assert gateway.run(*words).returncode == FAILED and whole.stat().st_size == size
+    file.unlink()
+    whole.rename(file)
+    succeeded(gateway.run(*words))
     mark.unlink()
     refused = gateway.run(*words)
     assert refused.returncode == FAILED and "exists, but" in refused.stderr, refused.stderr

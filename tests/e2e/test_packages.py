@@ -100,6 +100,34 @@ for mistake in {["pass", *MANIFEST_MISTAKES]!r}:
     assert all(line.startswith("StatefulSet mcpproxy") for line in found), found
 
 
+def test_only_committed_files_are_packed(tmp_path: Path) -> None:
+    """Whoever tried Compose in the checkout has secrets there."""
+    root, source = tmp_path / "root", tmp_path / "root" / "compose"
+    (source / "config").mkdir(parents=True)
+    (source / "config" / "mcp_config.json").write_text("{}\n")
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    for secret in (".env", ".env.local", "config/admin.key"):
+        (source / secret).write_text("secret\n")
+
+    def packed(target: str, may_differ: bool) -> subprocess.CompletedProcess[str]:
+        paths = (str(source), str(tmp_path / target), str(root))
+        return python(
+            "import manifests, pathlib; source, target, root = map(pathlib.Path, "
+            f"{paths!r}); manifests.copy_committed(source, target, {may_differ}, root)"
+        )
+
+    done = packed("clean", may_differ=False)
+    assert done.returncode == 0, done.stderr
+    files = [path.relative_to(tmp_path / "clean") for path in (tmp_path / "clean").rglob("*") if path.is_file()]
+    assert files == [Path("config/mcp_config.json")]
+    (source / "config" / "mcp_config.json").write_text('{"token": "secret"}\n')
+    done = packed("changed", may_differ=False)
+    assert done.returncode == 1 and "differ from the last commit" in done.stderr, done.stderr
+    assert packed("tried", may_differ=True).returncode == 0
+
+
 def test_a_wrong_compose_file_is_found(tmp_path: Path) -> None:
     text = (PACKAGING / "compose" / "compose.yaml").read_text()
     wrong = tmp_path / "compose.yaml"

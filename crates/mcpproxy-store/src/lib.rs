@@ -40,7 +40,7 @@ mod transfer;
 pub use accounts::account::Account;
 pub use accounts::attempt::{Admission, Attempt, Pace};
 pub use accounts::invitation::{Invitation, OperatorInvitation, Reset};
-pub use accounts::open_session::{OpenSession, SessionId};
+pub use accounts::open_session::{OpenSession, SessionId, SessionTimes};
 pub use accounts::operator_action::OperatorAction;
 pub use accounts::provider::{Profile, ProviderAccount, ProviderSignIn, ProviderSubject};
 pub use accounts::session::{NewSession, Session};
@@ -59,7 +59,7 @@ pub use log::bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom
 pub use log::calls::{CallsFrom, RecordedCall};
 pub use log::checkpoint::Checkpoint;
 pub use log::damage::{Damage, DamageKind};
-pub use log::export::{ExportBatch, ExportPage};
+pub use log::export::{ExportBatch, ExportPage, LineMark};
 pub use log::feed::{Feed, FeedCursor};
 pub use log::filter::{Filter, SCAN_MAX};
 pub use log::health::Health;
@@ -73,8 +73,10 @@ pub use log::restore::{RecordedRestore, Restore};
 pub use log::search::indexer::SearchIndexer;
 pub use log::signature::{SigningKey, Verifier};
 pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, SummaryGroup};
-pub use log::verify::state::{VERIFIED_FILE, forget_verification, verified_checkpoints};
-pub use log::verify::whole::{FullReason, SMALL_CHAIN_LINES, VerifiedLog, VerifyExtent, VerifyRun};
+pub use log::verify::state::{
+    NotedVerification, VERIFIED_FILE, distrust_verification, forget_verification, verified_checkpoints,
+};
+pub use log::verify::whole::{FullReason, NotKept, SMALL_CHAIN_LINES, VerifiedLog, VerifyExtent, VerifyRun};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifiedBefore, VerifyOptions};
 pub use members::{Announcement, StoredMember};
 pub use pins::{

@@ -5,9 +5,13 @@
 mod common;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use common::{Place, all, call, refusal, success};
-use mcpproxy_store::{Feed, FeedCursor, Filter, Ledger, LedgerOptions, NewRecord, SCAN_MAX, Status, Store, WaitFor};
+use common::{NO_RETENTION, Place, all, call, now_ms, refusal, success, until};
+use mcpproxy_core::settings::Retention;
+use mcpproxy_store::{
+    Feed, FeedCursor, Filter, Kind, Ledger, LedgerOptions, NewRecord, SCAN_MAX, Status, Store, StoreError, WaitFor,
+};
 
 on_both!(
     a_call_appears_when_it_begins_and_when_it_ends,
@@ -21,6 +25,8 @@ on_both!(
     an_export_has_every_call_once_when_it_has_ended,
     the_position_of_an_export_is_kept,
     an_export_goes_on_after_a_position_in_every_chain,
+    an_export_counts_what_is_gone_and_ends,
+    a_position_is_of_one_history,
 );
 
 async fn read(store: &Store, cursor: &mut FeedCursor, filter: &Filter, limit: usize) -> Vec<(i64, Status)> {
@@ -282,4 +288,64 @@ async fn an_export_goes_on_after_a_position_in_every_chain(place: &Place) {
     assert_eq!(read(&mut cursor.clone(), &calls).await, [(0, 1)]);
     assert_eq!(read(&mut cursor, &Filter::default()).await, [(0, 1), (1, 2)]);
     assert!(FeedCursor::parse("f0-4").unwrap().is_beyond(&store.feed_end().await.unwrap()), "the log was set back");
+}
+
+async fn an_export_counts_what_is_gone_and_ends(place: &Place) {
+    let (store, ledger) = place.open().await;
+    for n in 1..4 {
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
+    }
+    ledger.append(NewRecord { time_ms: now_ms(), ..refusal(4) }, WaitFor::Disk).await.unwrap();
+    ledger.finish().await.unwrap();
+    let retention = Retention { records: Some(Duration::from_secs(3600)), ..NO_RETENTION };
+    let ledger = Ledger::start(&store, LedgerOptions { retention, ..place.options(1) }).await.unwrap();
+    until("old records are gone", async || place.sql("SELECT removed_seq FROM chains").await == [3]).await;
+    ledger.finish().await.unwrap();
+    let end = store.feed_end().await.unwrap();
+    let missed = async |from: &FeedCursor| {
+        store.export_after(from, &end, &Filter::default()).await.unwrap().map(|page| (page.missed, page.records.len()))
+    };
+    // A first export takes what is there. To a later one, the chain is new, and a part of it is gone.
+    assert_eq!(store.oldest_kept().await.unwrap().to_string(), "f0-3");
+    assert_eq!(missed(&store.oldest_kept().await.unwrap()).await, Some((0, 1)));
+    assert_eq!(missed(&FeedCursor::parse("f1-7").unwrap()).await, Some((3, 1)));
+
+    // The log becomes shorter while an export runs.
+    let cursor = |text: &str| FeedCursor::parse(text).unwrap();
+    let read = store.export_after(&cursor("f0-4"), &cursor("f0-9"), &Filter::default()).await;
+    assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+}
+
+async fn a_position_is_of_one_history(place: &Place) {
+    let (store, ledger) = place.open().await;
+    for n in 1..4 {
+        ledger.append(refusal(n), WaitFor::Disk).await.unwrap();
+    }
+    let cursor = FeedCursor::parse("f0-2").unwrap();
+    let before = store.lines_at(&cursor).await.unwrap().remove(&0).unwrap();
+    let now = async || store.lines_at(&cursor).await.unwrap().remove(&0).unwrap();
+    assert!(before.hash.is_some() && now().await.continues(&before.chain, before.hash.as_deref()));
+    assert!(!now().await.continues("other", before.hash.as_deref()), "another database");
+    assert!(store.lines_at(&FeedCursor::parse("f7-2").unwrap()).await.unwrap().is_empty(), "no such chain");
+    assert_eq!(store.replaced_before(&cursor).await.unwrap(), None);
+
+    let restored = r#"{"backup":"2099-01-01T00:00:00.000Z","time":"2099-01-01T00:00:00.000Z","backup_seq":1,"fork":1,"lost_to":5,"records_gone":4}"#;
+    let record = NewRecord {
+        kind: Kind::Settings,
+        status: Status::Success,
+        code: Some("restored".to_owned()),
+        metadata: restored.to_owned(),
+        ..refusal(4)
+    };
+    ledger.append(record, WaitFor::Disk).await.unwrap();
+    ledger.finish().await.unwrap();
+    for (position, expected) in [("f0-1", None), ("f0-2", Some("f0-1")), ("f0-5", Some("f0-1")), ("f0-6", None)] {
+        let found = store.replaced_before(&FeedCursor::parse(position).unwrap()).await.unwrap();
+        assert_eq!(found.map(|cursor| cursor.to_string()).as_deref(), expected, "{position}");
+    }
+    // The same position in another history.
+    place.sql("UPDATE records SET hash = (SELECT hash FROM records WHERE seq = 1) WHERE seq = 2").await;
+    assert!(!now().await.continues(&before.chain, before.hash.as_deref()));
+    place.sql("DELETE FROM records WHERE seq = 2").await;
+    assert!(!now().await.continues(&before.chain, before.hash.as_deref()), "gone, and not by retention");
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{Place, call, refusal, success};
 use mcpproxy_core::{Untrusted, Variant};
 use mcpproxy_store::{
-    HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, SessionId, Status, WaitFor,
+    HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, SessionId, SessionTimes, Status, WaitFor,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -119,12 +119,24 @@ async fn sessions_are_listed_and_ended(place: &Place) {
     assert!(store.create_user(&invitation, "anna", "hash", 10).await.unwrap());
     let first = store.open_session("anna", [[2; 32], [3; 32]], 20).await.unwrap();
     let second = store.open_session("anna", [[4; 32], [5; 32]], 25).await.unwrap();
-    let list = async |now_ms: i64, most: usize| store.list_sessions(now_ms, 100, 200, most).await.unwrap();
+    let times = |now_ms: i64| SessionTimes { now_ms, idle_ms: 100, max_ms: 200 };
+    let list = async |now_ms: i64, most: usize| store.list_sessions(times(now_ms), None, most).await.unwrap();
     let all = list(30, 10).await;
     let found: Vec<_> = all.iter().map(|one| (one.user.as_str(), one.created_ms, one.used_ms)).collect();
     assert_eq!(found, [("anna", 25, 25), ("anna", 20, 20)]);
     assert_eq!([&all[0].id, &all[1].id], [&SessionId::of(&second.secret), &SessionId::of(&first.secret)]);
     assert_eq!((list(30, 1).await.len(), list(122, 10).await.len(), list(500, 10).await.len()), (1, 1, 0));
+    // The sessions of another user push none off the list of one's own.
+    let invitation = store.invite([6; 32], None, 5, 1_000).await.unwrap();
+    assert!(store.create_user(&invitation, "ben", "hash", 10).await.unwrap());
+    for seed in 10..15 {
+        store.open_session("ben", [[seed; 32], [seed + 100; 32]], 28).await.unwrap();
+    }
+    assert!(list(30, 5).await.iter().all(|one| one.user == "ben"));
+    assert_eq!(store.list_sessions(times(30), Some("anna"), 5).await.unwrap(), all);
+    let find = async |now_ms: i64, id: &str| store.find_open_session(times(now_ms), id).await.unwrap();
+    assert_eq!(find(30, all[1].id.as_str()).await.as_ref(), Some(&all[1]));
+    assert_eq!((find(500, all[1].id.as_str()).await, find(30, "00").await, find(30, "x").await), (None, None, None));
     assert!(store.end_session(&all[1]).await.unwrap());
     assert!(!store.end_session(&all[1]).await.unwrap(), "it has ended already");
     assert_eq!(store.find_session(&first.secret, 30, 100, 200).await.unwrap(), None);

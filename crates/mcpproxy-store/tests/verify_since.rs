@@ -13,7 +13,7 @@ use common::tampering::{Tampering, write};
 use common::{NO_RETENTION, Place, call, key, now_ms, refusal, success, until};
 use mcpproxy_core::settings::Retention;
 use mcpproxy_store::{
-    Checkpoint, DamageKind, FullReason, Ledger, LedgerOptions, NewRecord, Progress, Store, VERIFIED_FILE,
+    Checkpoint, DamageKind, FullReason, Ledger, LedgerOptions, NewRecord, NotKept, Progress, Store, VERIFIED_FILE,
     VerifiedBefore, VerifiedLog, VerifyExtent, VerifyOptions, VerifyRun, WaitFor,
 };
 
@@ -30,6 +30,10 @@ on_both!(
     the_last_verification_is_a_witness,
     another_past_is_noticed,
     a_state_that_another_run_removed_stays_removed,
+    damage_that_another_run_noted_stays_noted,
+    damage_that_cannot_be_noted_removes_the_state,
+    a_new_date_at_an_old_position_is_found,
+    an_older_witness_does_not_replace_a_newer_one,
     retention_and_a_new_chain_are_no_reason,
 );
 
@@ -393,6 +397,103 @@ async fn a_state_that_another_run_removed_stays_removed(place: &Place) {
     let found = log.verify_watched(log.run(), &mut |_| fs::remove_file(&file).unwrap()).await;
     assert_eq!((found.full.clone(), found.is_intact()), (None, true));
     assert!(!log.file().exists());
+}
+
+/// It passed the place before the damage was done, and ended after the other run.
+async fn damage_that_another_run_noted_stays_noted(place: &Place) {
+    let log = Log::verified(place).await;
+    let file = log.file();
+    let everything = || Run { extent: VerifyExtent::Everything, ..log.run() };
+    let found = log
+        .verify_watched(everything(), &mut |_| {
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(&file, text.replace("\"damaged\":false", "\"damaged\":true")).unwrap();
+        })
+        .await;
+    assert!(found.is_intact() && found.is_full());
+    assert_eq!(log.verify().await.full, Some(FullReason::DamagedBefore));
+    // That run began with the note, read everything, and found nothing.
+    assert_eq!(log.verify().await.full, None);
+    log.edit("\"database\":\"", "\"database\":\"9");
+    log.edit("\"damaged\":false", "\"damaged\":true");
+    assert_eq!(log.verify().await.full, Some(FullReason::OtherDatabase));
+    assert_eq!(log.verify().await.full, None, "damage of another database is not ours");
+
+    // Without a state at the start, the one that another run has written meanwhile gets the note.
+    let intact = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    place.sql("UPDATE records SET tool = 'other' WHERE seq = 5").await;
+    let found = log
+        .verify_watched(everything(), &mut |_| {
+            fs::write(&file, &intact).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        })
+        .await;
+    assert_eq!(damage(&found), Some((5, DamageKind::Changed)));
+    assert_eq!(log.verify().await.full, Some(FullReason::DamagedBefore));
+}
+
+/// Such as on a full disk. The old state says that the log is intact.
+async fn damage_that_cannot_be_noted_removes_the_state(place: &Place) {
+    let log = Log::verified(place).await;
+    place.sql("UPDATE records SET tool = 'other' WHERE seq = 5").await;
+    // A folder stands where the new state would be written.
+    let in_the_way = PathBuf::from(format!("{}.{}.new", log.file().display(), std::process::id()));
+    fs::create_dir(&in_the_way).unwrap();
+    let found = log.verify_as(Run { extent: VerifyExtent::Everything, ..log.run() }).await;
+    assert_eq!(damage(&found), Some((5, DamageKind::Changed)));
+    assert!(matches!(found.not_kept, Some(NotKept::Removed { .. })), "{:?}", found.not_kept);
+    assert!(!log.file().exists());
+    let found = log.verify().await;
+    assert_eq!((found.full.clone(), damage(&found)), (Some(FullReason::NoState), Some((5, DamageKind::Changed))));
+    fs::remove_dir(&in_the_way).unwrap();
+}
+
+/// Lists show records by their times, and a verification that continues reads them by their positions.
+async fn a_new_date_at_an_old_position_is_found(place: &Place) {
+    let log = Log::verified(place).await;
+    log.extend(20..25).await;
+    let state = fs::read_to_string(log.file()).unwrap();
+    let tampering = Tampering::over(place, log.store.clone()).await;
+    // Only the end of a call has position 6, so the index of first lines has room there.
+    let forged = "INSERT INTO records (key, tail, chain, seq, hash, kind, status, metadata) \
+                  SELECT max(key) + 1, 1, 0, 6, (SELECT hash FROM records WHERE seq = 1), 'approval', 'success', '{}' \
+                  FROM records";
+    let dated_anew = "UPDATE records SET key = (SELECT max(key) FROM records) + 1 WHERE seq = 5";
+    for (sql, expected) in [(forged, (6, DamageKind::Doubled)), (dated_anew, (5, DamageKind::Changed))] {
+        fs::write(log.file(), &state).unwrap();
+        tampering.run(sql).await;
+        let found = log.verify().await;
+        let reason = FullReason::Misplaced { chain: key(1).verifier().chain().to_owned() };
+        assert_eq!((found.full.clone(), damage(&found)), (Some(reason), Some(expected)), "{sql}");
+    }
+}
+
+/// The checkpoints that a caller gives may be older than those of the last verification.
+async fn an_older_witness_does_not_replace_a_newer_one(place: &Place) {
+    let store = write(place).await;
+    let copy = place.folder.path().join("second.txt");
+    let extend = async |numbers: std::ops::Range<u32>| {
+        let options = LedgerOptions { newest_checkpoint: Some(copy.clone()), checkpoints_to: None, ..place.options(2) };
+        let second = Ledger::start(&store, options).await.unwrap();
+        for n in numbers {
+            second.append(refusal(n), WaitFor::Disk).await.unwrap();
+        }
+        second.finish().await.unwrap();
+    };
+    extend(0..4).await;
+    let both = place.folder.path().join("both.txt");
+    let notes = [place.newest_checkpoint(), copy.clone()].map(|path| fs::read_to_string(path).unwrap());
+    fs::write(&both, notes.join("\n")).unwrap();
+    extend(4..8).await;
+    let log = Log { place, store: store.clone() };
+    assert!(log.verify().await.is_intact());
+    let found = log.verify_as(Run { checkpoints: both, ..log.run() }).await;
+    let other = FullReason::OtherCheckpoints { chain: key(2).verifier().chain().to_owned() };
+    assert_eq!((found.full.clone(), found.is_intact()), (Some(other), true));
+    let cut = "DELETE FROM records WHERE chain = 1 AND seq > 5; DELETE FROM checkpoints WHERE chain = 1 AND seq > 4";
+    place.sql(cut).await;
+    assert_eq!(damage(&log.verify().await), Some((6, DamageKind::Truncated { signed: 8 })));
 }
 
 async fn retention_and_a_new_chain_are_no_reason(place: &Place) {

@@ -85,6 +85,11 @@ impl Visible {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Tells if a mark stands for some character. The characters themselves are escaped, so every tag is one of ours.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.0.contains('<')
+    }
 }
 
 impl fmt::Display for Visible {

@@ -35,7 +35,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::{SealingKey, SigningKey, VERIFIED_FILE, forget_verification};
+use mcpproxy_store::{
+    Checkpoint, SealingKey, SigningKey, VERIFIED_FILE, distrust_verification, forget_verification,
+};
 
 use self::secret::{key_or_new, random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};
@@ -242,7 +244,7 @@ impl Home {
         let is_free = |name: &str| self.folder.join(name).symlink_metadata().is_err();
         let free = SET_ASIDE.into_iter().find(|(key, checkpoint)| is_free(key) && is_free(checkpoint));
         let (key, note) = free.ok_or_else(|| no_name_left(&self.folder))?;
-        self.forget_verification()?;
+        self.leave_evidence_of_others(checkpoint.as_deref())?;
         let mut names = Vec::new();
         // The key first: with a checkpoint and without its key, a start is refused.
         for (from, to) in [(self.signing_key(), key), (self.checkpoint(), note)] {
@@ -253,6 +255,15 @@ impl Home {
             }
         }
         Ok(SetAside { checkpoint, names })
+    }
+
+    /// Makes the next verification read every line. What the last one knows of the chains of other gateways stays.
+    fn leave_evidence_of_others(&self, checkpoint: Option<&str>) -> anyhow::Result<()> {
+        let key = self.existing_signing_key().ok().flatten();
+        let own = key.as_ref().map(|key| key.verifier().chain());
+        let own = own.or_else(|| checkpoint.and_then(Checkpoint::claimed_chain));
+        let path = self.verified();
+        distrust_verification(&path, own).with_context(|| format!("could not replace `{}`", path.display()))
     }
 
     /// Returns the key that encrypts the tokens of servers. Creates it if it does not exist.
@@ -408,6 +419,10 @@ mod tests {
     fn a_damaged_log_is_set_aside() {
         let (_folder, home) = home();
         assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
+        // The last verification is kept, because it may be evidence of the chains of other gateways.
+        fs::write(home.verified(), "of another version").unwrap();
+        assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
+        assert!(!home.verified().exists() && home.folder().join("verified.old.json").exists());
         let mut old = Vec::new();
         for (key, checkpoint) in SET_ASIDE {
             old.push(home.new_signing_key().unwrap().verifier().clone());

@@ -1,14 +1,18 @@
 //! Verifies the activity log in the background, for the console.
 //!
-//! `mcpproxy activity verify` does the same from outside, which proves more: it does not trust the running program. The
+//! `mcpproxy activity verify --full` does the same from outside, which proves more: it trusts no running program. The
 //! console runs one verification at a time, because each may read the whole log. The end is a record of the log with the
 //! code [`LOG_VERIFIED`], so that every gateway of the database knows when the log was verified last, and by whom. The
 //! record says if every line was read, or only those since the last verification.
+//!
+//! Gateways that share a database have a `verified.json` each, so a gateway does not know what another one found. The
+//! record tells it: after damage, the next verification reads every line, whichever gateway runs it. And a verification of
+//! the new lines only, which began before the damage was recorded, does not make up for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcpproxy_store::{
-    ChainVerdict, Filter, Kind, NewRecord, Progress, Record, SMALL_CHAIN_LINES, Status, StoreError, VerifiedLog,
+    ChainVerdict, Filter, Kind, NewRecord, Progress, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, VerifiedLog,
     VerifyExtent, VerifyRun,
 };
 use serde_json::{Value, json};
@@ -63,11 +67,66 @@ fn record_of(found: &VerifiedLog, by: &str) -> NewRecord {
 
 /// Returns when every line of the log was verified last, as a record about a verification says. `None` if that is unknown.
 pub fn fully_verified_ms(record: &Record) -> Option<i64> {
-    let metadata: Value = serde_json::from_str(record.metadata.for_json()).unwrap_or_default();
-    match metadata.get("full").and_then(Value::as_bool) {
-        Some(false) => metadata.get("last_full_ms").and_then(Value::as_i64),
-        Some(true) | None => Some(record.time_ms()),
+    let metadata = metadata_of(record);
+    match is_full(&metadata) {
+        false => metadata.get("last_full_ms").and_then(Value::as_i64),
+        true => Some(record.time_ms()),
     }
+}
+
+fn metadata_of(record: &Record) -> Value {
+    serde_json::from_str(record.metadata.for_json()).unwrap_or_default()
+}
+
+fn is_full(metadata: &Value) -> bool {
+    metadata.get("full").and_then(Value::as_bool).unwrap_or(true)
+}
+
+/// The result of a verification, as its record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorded {
+    Damaged,
+    IntactInFull,
+    IntactSinceLast,
+}
+
+impl Recorded {
+    fn of(record: &Record) -> Self {
+        if record.status != Status::Success {
+            Self::Damaged
+        } else if is_full(&metadata_of(record)) {
+            Self::IntactInFull
+        } else {
+            Self::IntactSinceLast
+        }
+    }
+}
+
+/// Returns the index of the verification that counts, of a list with the newest first. That is the newest, unless it did
+/// not read the lines in which an older one found damage.
+fn counting(recorded: &[Recorded]) -> Option<usize> {
+    let decided = recorded.iter().position(|one| *one != Recorded::IntactSinceLast);
+    let is_damaged = |index: &usize| recorded.get(*index) == Some(&Recorded::Damaged);
+    decided.filter(is_damaged).or_else(|| (!recorded.is_empty()).then_some(0))
+}
+
+/// Returns the lines to read after the last verification. In doubt, that is everything.
+fn extent_after(last: Result<Option<Recorded>, StoreError>, asked: VerifyExtent) -> VerifyExtent {
+    match last {
+        Ok(None | Some(Recorded::IntactInFull | Recorded::IntactSinceLast)) => asked,
+        Ok(Some(Recorded::Damaged)) | Err(_) => VerifyExtent::Everything,
+    }
+}
+
+/// Finds the record of the last verification that counts.
+async fn last_verification(store: &Store) -> Result<Option<Record>, StoreError> {
+    let filter = Filter { kind: Some(Kind::Settings), text: Some(LOG_VERIFIED.to_owned()), ..Filter::default() };
+    let found = store.list(&filter, None, SEARCHED_MAX).await?;
+    // The text may also be part of a message.
+    let is_one = |record: &Record| record.code.as_ref().is_some_and(|code| code.for_json() == LOG_VERIFIED);
+    let mut records: Vec<Record> = found.records.into_iter().filter(is_one).collect();
+    let recorded: Vec<Recorded> = records.iter().map(Recorded::of).collect();
+    Ok(counting(&recorded).map(|index| records.swap_remove(index)))
 }
 
 #[derive(Default)]
@@ -126,17 +185,16 @@ impl Gateway {
         self.verification.lock().clone()
     }
 
-    /// Returns the record of the last verification from the console, also of an earlier run or another gateway.
+    /// Returns the record of the last verification from the console, also of an earlier run or another gateway. After
+    /// damage, only a verification of every line replaces it.
     pub async fn last_verification(&self) -> Result<Option<Record>, StoreError> {
-        let filter = Filter { kind: Some(Kind::Settings), text: Some(LOG_VERIFIED.to_owned()), ..Filter::default() };
-        let found = self.state.store.list(&filter, None, SEARCHED_MAX).await?;
-        // The text may also be part of a message.
-        let is_one = |record: &Record| record.code.as_ref().is_some_and(|code| code.for_json() == LOG_VERIFIED);
-        Ok(found.records.into_iter().find(is_one))
+        last_verification(&self.state.store).await
     }
 }
 
-async fn verify(state: &SharedState, slot: &VerificationSlot, extent: VerifyExtent) -> Result<VerifiedLog, StoreError> {
+async fn verify(state: &SharedState, slot: &VerificationSlot, asked: VerifyExtent) -> Result<VerifiedLog, StoreError> {
+    let last = last_verification(&state.store).await.map(|last| last.as_ref().map(Recorded::of));
+    let extent = extent_after(last, asked);
     let run = VerifyRun {
         // Read checkpoints before the log: a gateway signs only what is already written.
         evidence: state.ledger.evidence(),
@@ -146,8 +204,8 @@ async fn verify(state: &SharedState, slot: &VerificationSlot, extent: VerifyExte
         small_lines: SMALL_CHAIN_LINES,
     };
     let found = state.store.verify_log(run, &mut |done| slot.advance(done)).await?;
-    if let Some(why) = &found.not_kept {
-        tracing::warn!("the next verification reads the whole log again: {why}");
+    if let Some(not_kept) = &found.not_kept {
+        tracing::warn!("the result of the verification was not kept. {not_kept}");
     }
     Ok(found)
 }
@@ -192,6 +250,35 @@ mod tests {
         assert_eq!(intact.summary(), "intact: 0 lines in 0 chains");
         assert_eq!(damaged.summary(), "the database file is damaged: row 7 missing from index records_tool");
         assert_eq!((record_of(&intact, "a").status, record_of(&damaged, "a").status), (Status::Success, Status::Error));
+    }
+
+    #[test]
+    fn only_a_full_verification_makes_up_for_damage() {
+        use Recorded::{Damaged, IntactInFull, IntactSinceLast};
+        // The newest first.
+        for (recorded, expected) in [
+            (vec![], None),
+            (vec![IntactSinceLast], Some(0)),
+            (vec![Damaged, IntactInFull], Some(0)),
+            (vec![IntactInFull, Damaged], Some(0)),
+            (vec![IntactSinceLast, IntactInFull, Damaged], Some(0)),
+            (vec![IntactSinceLast, Damaged, IntactInFull], Some(1)),
+            (vec![IntactSinceLast, IntactSinceLast, Damaged], Some(2)),
+        ] {
+            assert_eq!(counting(&recorded), expected, "{recorded:?}");
+        }
+    }
+
+    #[test]
+    fn everything_is_read_after_damage() {
+        let since = VerifyExtent::SinceLast;
+        let check = |last, expected| assert_eq!(extent_after(last, since), expected);
+        check(Ok(None), since);
+        check(Ok(Some(Recorded::IntactSinceLast)), since);
+        check(Ok(Some(Recorded::IntactInFull)), since);
+        check(Ok(Some(Recorded::Damaged)), VerifyExtent::Everything);
+        check(Err(StoreError::Closed), VerifyExtent::Everything);
+        assert_eq!(extent_after(Ok(None), VerifyExtent::Everything), VerifyExtent::Everything);
     }
 
     #[test]

@@ -7,9 +7,13 @@
 //! Retention does not wait for an export. It has its own reasons, such as a legal duty to delete, and a receiver that is
 //! gone for months must not fill the disk. Instead, [`ExportBatch::missed`] counts what was removed before it was read.
 
+use std::collections::BTreeMap;
+
 use super::feed::{ChainReader, FeedCursor};
+use super::restore::hash_at;
 use crate::sql::columns::Columns;
 use crate::sql::{Connection, Statement, Value};
+use crate::text::hex;
 use crate::{Filter, LIMIT_MAX, Record, Store, StoreError};
 
 const READING: &str = "read the position of the export";
@@ -40,7 +44,59 @@ pub struct ExportPage {
     pub missed: u64,
 }
 
+/// The place of a line: its chain by name, and its hash. The numbers of a position mean other lines in another database,
+/// and after a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMark {
+    pub chain: String,
+    /// In hexadecimal digits. `None` if there is no such line, or retention removed it.
+    pub hash: Option<String>,
+    is_removed: bool,
+}
+
+impl LineMark {
+    /// Tells if this is the line that an earlier mark described. A line that retention removed cannot be compared.
+    pub fn continues(&self, chain: &str, hash: Option<&str>) -> bool {
+        self.chain == chain && (self.is_removed || hash.is_none() || self.hash.as_deref() == hash)
+    }
+}
+
 impl Store {
+    /// Returns the position before the oldest record that is kept, in every chain.
+    pub async fn oldest_kept(&self) -> Result<FeedCursor, StoreError> {
+        let rows = self.database().chain_rows().await?;
+        let moved = |cursor: FeedCursor, (chain, seq): (u16, i64)| cursor.moved(chain, seq);
+        Ok(rows.iter().map(|row| (row.number, row.removed_seq)).fold(FeedCursor::default(), moved))
+    }
+
+    /// Describes the line at the position of each chain. A chain that does not exist is left out.
+    pub async fn lines_at(&self, cursor: &FeedCursor) -> Result<BTreeMap<u16, LineMark>, StoreError> {
+        let rows = self.database().chain_rows().await?;
+        let mut lines = BTreeMap::new();
+        for (number, seq) in cursor.chains() {
+            let Some(row) = rows.iter().find(|row| row.number == number) else { continue };
+            let hash = hash_at(self.database(), number, seq).await?.map(|hash| hex(&hash));
+            let is_removed = hash.is_none() && self.removed_between(number, seq - 1, seq).await? > 0;
+            lines.insert(number, LineMark { chain: row.name.clone(), hash, is_removed });
+        }
+        Ok(lines)
+    }
+
+    /// Returns a position from which all records follow, if this one may be of a history that a restore replaced.
+    pub async fn replaced_before(&self, cursor: &FeedCursor) -> Result<Option<FeedCursor>, StoreError> {
+        let (mut earlier, mut is_replaced) = (cursor.clone(), false);
+        for (chain, seq) in cursor.chains() {
+            for restore in self.restores(chain).await?.into_iter().map(|recorded| recorded.restore) {
+                // A later position is of the new history: the replaced one did not get there.
+                if restore.fork < seq && restore.lost_to.is_none_or(|lost_to| seq <= lost_to) {
+                    let fork = earlier.position(chain).unwrap_or(seq).min(restore.fork);
+                    (earlier, is_replaced) = (earlier.moved(chain, fork), true);
+                }
+            }
+        }
+        Ok(is_replaced.then_some(earlier))
+    }
+
     /// Returns the next records after a position that match the filter, or `None` at the end. Chain after chain.
     pub async fn export_after(
         &self,
@@ -49,17 +105,18 @@ impl Store {
         filter: &Filter,
     ) -> Result<Option<ExportPage>, StoreError> {
         for (chain, end) in end.chains() {
-            let from = match after.position(chain) {
-                Some(from) => from,
-                // A new chain begins with the oldest record that is kept.
-                None => self.removed_up_to(chain).await?,
-            };
+            // A chain that is new since then begins with its first line, so that lines which are gone already are counted.
+            let from = after.position(chain).unwrap_or(0);
             if from >= end {
                 continue;
             }
             let ExportBatch { records, next, missed, .. } = self.export_batch(chain, from, LIMIT_MAX).await?;
             let records = records.into_iter().map(|(_, record)| record).filter(|record| filter.fits(record)).collect();
             let lines = (next - from).max(0).unsigned_abs();
+            // Somebody has replaced the database or removed its last rows. Reading on would never come to the end.
+            if lines == 0 {
+                return Err(StoreError::corrupt("a chain that became shorter"));
+            }
             return Ok(Some(ExportPage { records, next: after.moved(chain, next), lines, missed }));
         }
         Ok(None)

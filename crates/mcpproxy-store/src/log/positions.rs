@@ -64,6 +64,8 @@ pub(crate) struct ChainWalk {
     pub(crate) stubs: Arc<[Stub]>,
     /// The newest stored checkpoint that matched, up to `anchor_max`.
     pub(crate) anchor: Option<Anchor>,
+    /// The newest stored checkpoint that matched.
+    pub(crate) newest: Option<Anchor>,
     pub(crate) anchor_max: i64,
     pub(crate) counts: WalkCounts,
 }
@@ -203,6 +205,7 @@ impl ChainWalk {
             last_key: None,
             stubs: stubs.into(),
             anchor: None,
+            newest: None,
             anchor_max: i64::MAX,
             counts: WalkCounts::default(),
         })
@@ -250,9 +253,11 @@ impl ChainWalk {
             return Err(damage(DamageKind::WrongCheckpoint));
         }
         self.check_checkpoint(&checkpoint)?;
+        let matched = Anchor { seq: self.seq, note: note.to_owned(), last_key: self.last_key };
         if self.seq <= self.anchor_max {
-            self.anchor = Some(Anchor { seq: self.seq, note: note.to_owned(), last_key: self.last_key });
+            self.anchor = Some(matched.clone());
         }
+        self.newest = Some(matched);
         self.counts.checkpoints += 1;
         Ok(checkpoint)
     }

@@ -203,12 +203,14 @@ impl Store {
         let mut outside = opened(&notes, &verifier)?;
         let mut excused = excuse(&mut outside, &restores);
         let mut notes = outside.clone();
-        // The last verification is evidence, too: its checkpoint was kept outside the database.
-        if let Some(checkpoint) = previous.and_then(|previous| previous.checkpoint(&verifier)) {
+        // The last verification is evidence, too: its checkpoints were kept outside the database.
+        let mut kept_note = None;
+        for (checkpoint, note) in previous.map(|previous| previous.checkpoints(&verifier)).unwrap_or_default() {
             let mut kept = Notes::from([(checkpoint.seq, vec![checkpoint])]);
             excused = excused.max(excuse(&mut kept, &restores));
             for (seq, kept) in kept {
                 notes.entry(seq).or_default().extend(kept);
+                kept_note = kept_note.max(Some((seq, note.clone())));
             }
         }
         for end in evidence.ends.remove(&row.name).into_iter().flatten() {
@@ -227,7 +229,8 @@ impl Store {
         let mut check = Check { removed: walk.seq, chain: row, walk, end, notes, before: None, damage: None };
         check.start(self).await?;
         let is_trusted = trusted.is_some();
-        Ok(Prepared::Open(Box::new(OpenChain { check, outside, excused, signed, is_trusted, restores, from: None })))
+        let open = OpenChain { check, outside, excused, signed, is_trusted, restores, from: None, kept_note };
+        Ok(Prepared::Open(Box::new(open)))
     }
 }
 
@@ -276,6 +279,8 @@ struct OpenChain {
     restores: Vec<RecordedRestore>,
     /// The checkpoint that the walk continues from.
     from: Option<VerifiedChain>,
+    /// The newest checkpoint of the last verification, with its position.
+    kept_note: Option<(i64, String)>,
 }
 
 impl OpenChain {
@@ -285,7 +290,7 @@ impl OpenChain {
         store: &Store,
         meter: &mut ProgressMeter<'_>,
     ) -> Result<(ChainVerdict, Option<VerifiedChain>), StoreError> {
-        let Self { mut check, outside, excused, signed, is_trusted, restores, from } = self;
+        let Self { mut check, outside, excused, signed, is_trusted, restores, from, kept_note } = self;
         check.run(store, meter).await?;
         let end = check.end;
         if check.damage.is_none()
@@ -300,7 +305,7 @@ impl OpenChain {
         {
             check.damage = Some(Damage { seq, id: None, what: DamageKind::UnsignedRestore });
         }
-        let verified = VerifiedChain::after(&check.walk, &outside, from);
+        let verified = VerifiedChain::after(&check.walk, &outside, from, kept_note);
         Ok((check.verdict(is_trusted, restores), verified))
     }
 }

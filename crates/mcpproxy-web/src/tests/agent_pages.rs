@@ -51,6 +51,11 @@ async fn a_token_is_shown_once_and_can_be_revoked() {
     let response = fixture.send(Method::GET, &target, &[("cookie", person.cookie.as_str())]).await;
     let shown = text(response).await;
     assert!(shown.contains("It was shown once") && !shown.contains(&token), "{shown}");
+    // The same form of another user is not a repeated one. Otherwise, that user would revoke this token.
+    let ben = fixture.person("ben", "no hash").await;
+    let (status, other) = post(&fixture, &ben, PATH, fields).await;
+    assert_eq!(status, 422);
+    assert!(other.contains("An agent with this name has a token already."), "{other}");
     let (status, other) = post(&fixture, &person, PATH, "name=ci&servers_of=all&read=on&write=on&grants=").await;
     assert_eq!(status, 422, "the name is taken");
     assert!(other.contains("Revoke it first, or choose another name."), "{other}");

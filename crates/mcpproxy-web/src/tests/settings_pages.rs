@@ -143,6 +143,47 @@ async fn damage_is_shown() {
     fixture.stop().await;
 }
 
+/// Each gateway of a database has its own state. The record tells it what another one found.
+#[tokio::test]
+async fn everything_is_verified_after_another_gateway_found_damage() {
+    let fixture = Fixture::new().await;
+    let anna = fixture.person("anna", "no hash").await;
+    let damaged = NewRecord {
+        kind: Kind::Settings,
+        status: Status::Error,
+        code: Some(mcpproxy_gateway::LOG_VERIFIED.to_owned()),
+        message: Some("chain x is damaged".to_owned()),
+        metadata: "{\"user\":\"ben\",\"full\":true}".to_owned(),
+        ..refusal(0)
+    };
+    fixture.note(damaged.clone()).await;
+    let part = NewRecord {
+        status: Status::Success,
+        message: Some("intact since the last verification: 7 new lines".to_owned()),
+        metadata: format!("{{\"user\":\"ben\",\"full\":false,\"last_full_ms\":{NOW_MS}}}"),
+        ..damaged
+    };
+    fixture.note(part).await;
+    let overview = async || text(fixture.send(Method::GET, "/ui/", &[("cookie", &anna.cookie)]).await).await;
+    let alarm = "The last verification found damage";
+    assert!(overview().await.contains(alarm), "the new lines alone do not end the alarm");
+
+    let mut commits = fixture.ledger.committed();
+    assert_eq!(fixture.post(&anna, "/ui/settings/verify", "").await.status(), StatusCode::SEE_OTHER);
+    loop {
+        commits.mark_unchanged();
+        let last = fixture.gateway.last_verification().await.unwrap().unwrap();
+        if last.metadata.for_json().contains("anna") {
+            break;
+        }
+        timeout(PATIENCE, commits.changed()).await.unwrap().unwrap();
+    }
+    let Verification::Ended { result, .. } = fixture.gateway.verification() else { panic!("it has ended") };
+    assert_eq!(result.unwrap().full, Some(FullReason::Asked), "not only the new lines");
+    assert!(!overview().await.contains(alarm));
+    fixture.stop().await;
+}
+
 /// Waits for the record of the verification, which is written after its end.
 async fn verified(fixture: &Fixture) -> Arc<VerifiedLog> {
     let mut commits = fixture.ledger.committed();
@@ -180,13 +221,18 @@ async fn sessions_are_listed_and_ended() {
     let (own, other) = (of(&secret(&anna)), of(&secret(&elsewhere)));
     assert!(ends(&html).contains(&own) && ends(&html).contains(&other), "{html}");
     assert!(!html.contains(&secret(&elsewhere)), "no secret is on the page");
-    // The session is enough to end the user's own ones.
-    let ended = fixture.post_plainly(&anna, path, &format!("session={other}")).await;
+    // A stolen cookie must not sign out the user everywhere else.
+    let refused = fixture.post_plainly(&anna, path, &format!("session={other}")).await;
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    let headers = [("cookie", elsewhere.cookie.as_str())];
+    assert_eq!(fixture.send(Method::GET, "/ui/settings", &headers).await.status(), 200, "it is still open");
+    let ended = fixture.post(&anna, path, &format!("session={other}")).await;
     let target = ended.headers()["location"].to_str().unwrap();
     assert_eq!((ended.status(), target), (StatusCode::SEE_OTHER, "/ui/settings?done=session"));
     let headers = [("cookie", elsewhere.cookie.as_str())];
     assert_eq!(fixture.send(Method::GET, "/ui/settings", &headers).await.status(), 303, "it has ended");
     assert_eq!(fixture.post_plainly(&anna, path, &format!("session={other}")).await.status(), 409);
+    // Signing out needs no more than the session.
     let ended = fixture.post_plainly(&anna, path, &format!("session={own}")).await;
     assert_eq!(ended.headers()["location"].to_str().unwrap(), "/ui/login");
     assert_eq!(fixture.send(Method::GET, "/ui/settings", &[("cookie", &anna.cookie)]).await.status(), 303);

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::on;
 use http::{StatusCode, Uri};
 use mcpproxy_core::Scope;
-use mcpproxy_store::{AgentCalls, Filter, Kind, Record, StoreError, TokenInfo};
-use serde_json::json;
+use mcpproxy_store::{AgentCalls, Filter, Kind, Record, Status, StoreError, TokenInfo};
+use serde_json::{Value, json};
 
 use super::events::Topic;
 use super::page::{Page, PageAccess};
@@ -84,9 +84,11 @@ const LOOKED_AT_MAX: usize = 20;
 /// The query of the page after a token was created. The page with the token puts it into the address, so that a reload
 /// opens the list and does not send the form again.
 const CREATED: &str = "done=created";
-/// A form for the same name with the same scope is a repeated one for this time. Without JavaScript, a reload of the page
-/// with the token sends the form again.
+/// A form of the same user for the same name with the same scope is a repeated one for this time. Without JavaScript, a
+/// reload of the page with the token sends the form again.
 const REPEATED_MS: i64 = 10 * 60_000;
+/// The code of the record about a new token.
+const TOKEN_CREATED: &str = "token_created";
 
 async fn show(State(app): State<AppState>, Visitor(signed): Visitor, uri: Uri) -> Response {
     let done = match uri.query() {
@@ -178,7 +180,7 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
         }
     };
     let facts = described(&typed.name, &scope);
-    let action = Action { code: "token_created", server: None, facts }.begin(app, signed).await?;
+    let action = Action { code: TOKEN_CREATED, server: None, facts }.begin(app, signed).await?;
     let random: [u8; 32] = rand::random();
     match app.web.store.create_token(&typed.name, &scope, random, app.now_ms()).await {
         Ok(token) => {
@@ -192,7 +194,7 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
             let message = if matches!(error, StoreError::AgentName) {
                 "A name has letters, digits, . _ and -, and at most 64 of them.".to_owned()
             } else if matches!(error, StoreError::AgentExists { .. }) {
-                if is_repeated(app, &typed.name, &scope).await? {
+                if is_repeated(app, signed, &typed.name, &scope).await? {
                     return Ok(Redirect::to(&format!("/ui/agents?{CREATED}")).into_response());
                 }
                 "An agent with this name has a token already. Revoke it first, or choose another name.".to_owned()
@@ -205,14 +207,28 @@ async fn created(app: &AppState, posted: &Posted) -> Result<Response, StoreError
     }
 }
 
-/// Returns true if a form that created a token was sent again.
-async fn is_repeated(app: &AppState, name: &str, scope: &Scope) -> Result<bool, StoreError> {
+/// Returns true if a form that created a token was sent again. A token of another user is none of this one's business: who
+/// is told that it was created here may revoke it.
+async fn is_repeated(app: &AppState, signed: &SignedInUser, name: &str, scope: &Scope) -> Result<bool, StoreError> {
     let tokens = app.web.store.list_tokens().await?;
     let since_ms = app.now_ms().saturating_sub(REPEATED_MS);
     let is_same = |token: &TokenInfo| {
         token.name == name && token.revoked_ms.is_none() && token.scope == *scope && token.created_ms >= since_ms
     };
-    Ok(tokens.iter().any(is_same))
+    if !tokens.iter().any(is_same) {
+        return Ok(false);
+    }
+    let filter = Filter {
+        kind: Some(Kind::Auth),
+        status: Some(Status::Success),
+        code: Some(TOKEN_CREATED.to_owned()),
+        since_ms: Some(since_ms),
+        ..Filter::default()
+    };
+    let records = app.web.store.list(&filter, None, LOOKED_AT_MAX).await?.records;
+    let metadata = |record: &Record| serde_json::from_str::<Value>(record.metadata.for_json()).unwrap_or_default();
+    let newest = records.iter().map(metadata).find(|facts| facts.get("agent").and_then(Value::as_str) == Some(name));
+    Ok(newest.is_some_and(|facts| facts.get("user").and_then(Value::as_str) == Some(signed.name())))
 }
 
 async fn revoke(State(app): State<AppState>, posted: Posted) -> Response {

@@ -15,6 +15,7 @@
 //! | every given checkpoint before the position was compared then | a new witness must be heard in full |
 //! | the records about restores and rotated keys are the same | they excuse checkpoints and extend trust, without being read again |
 //! | the last verification found no damage | damage must not be forgotten |
+//! | no record at an earlier position has a later key | a forged record would be the newest in every list, unread |
 //! | the last full verification is at most a week old, and by this version | lines that are never read again rot unnoticed |
 //!
 //! The lines themselves give no hint: `restored` and `key_continues` are read from rows before anything is verified. In a
@@ -39,6 +40,7 @@ use crate::{Checkpoint, Store, StoreError, Verifier};
 /// A full verification is due after a week.
 pub(super) const FULL_EVERY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 const DOING: &str = "read the restores and the rotated keys of the log";
+const COMPARING: &str = "compare the new records with their positions";
 /// Codes of records that `verify` believes before it has read the chain.
 const TURNS: [&str; 3] = ["restored", "key_rotated", "key_continues"];
 
@@ -86,15 +88,16 @@ impl Previous {
         self.state.with_damage()
     }
 
-    /// The checkpoint of the chain with this key.
-    pub(super) fn checkpoint(&self, key: &Verifier) -> Option<Checkpoint> {
-        let chain = self.state.chains.iter().find(|chain| chain.verifier().as_ref() == Some(key))?;
-        chain.checkpoint()
+    /// The checkpoints of the chain with this key, each with its text.
+    pub(super) fn checkpoints(&self, key: &Verifier) -> Vec<(Checkpoint, String)> {
+        let chain = self.state.chains.iter().find(|chain| chain.verifier().as_ref() == Some(key));
+        let notes = chain.into_iter().flat_map(VerifiedChain::notes);
+        notes.filter_map(|note| Some((Checkpoint::open(note, key).ok()?, note.to_owned()))).collect()
     }
 
-    /// The names of all chains, with their checkpoints.
+    /// The names of all chains, with the newest checkpoint of each.
     pub(super) fn notes(&self) -> impl Iterator<Item = (String, String)> {
-        let named = |chain: &VerifiedChain| Some((chain.verifier()?.chain().to_owned(), chain.note.clone()));
+        let named = |chain: &VerifiedChain| Some((chain.verifier()?.chain().to_owned(), chain.newest_note().to_owned()));
         self.state.chains.iter().filter_map(named)
     }
 
@@ -159,6 +162,11 @@ impl Previous {
         if check.end - check.walk.seq <= self.small_lines {
             return Ok(Start::AtTheBeginning);
         }
+        // Without a record before it, there is no time to compare with.
+        let Some(last_key) = verified.last_key else { return Ok(Start::AtTheBeginning) };
+        if has_misplaced(store, chain.number, last_key, seq).await? {
+            return Ok(Start::Suspicious(FullReason::Misplaced { chain: name() }));
+        }
         Ok(Start::There((verified.clone(), checkpoint)))
     }
 }
@@ -182,6 +190,16 @@ async fn is_stored(store: &Store, open: &OpenChain, checkpoint: &Checkpoint) -> 
     let has_line = is_stub || hash_at(database, number, seq).await? == Some(checkpoint.hash);
     let is_undisputed = check.notes.get(&seq).into_iter().flatten().all(|note| note.hash == checkpoint.hash);
     Ok(is_same && has_line && is_undisputed && seq <= check.end)
+}
+
+/// Tells if a record after this key claims a position that is not read again. Ids of a chain are in order, so no honest
+/// one does. Lists show records by their keys, and the walk reads them by their positions, so it would not see this one.
+async fn has_misplaced(store: &Store, chain: u16, last_key: i64, seq: i64) -> Result<bool, StoreError> {
+    // The sums keep the index of positions out, which has all the old rows. The primary key has only the new ones.
+    let sql = "SELECT seq FROM records WHERE key > $1 AND chain + 0 = $2 AND seq + 0 <= $3 LIMIT 1";
+    let values = vec![Value::int(last_key), Value::int(chain.into()), Value::int(seq)];
+    let rows = store.database().fetch(Statement::new(sql, values), COMPARING).await?;
+    Ok(!rows.is_empty())
 }
 
 impl OpenChain {

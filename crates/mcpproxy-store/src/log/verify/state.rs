@@ -2,18 +2,21 @@
 //!
 //! The file says how far each chain was verified, as a signed checkpoint of the chain itself. It is not in the database,
 //! because whoever changes records there could change it, too. It deserves the same trust as `checkpoint.txt`: whoever can
-//! write to the data folder can also read `signing.key`.
+//! replace it can make a verification skip lines. So only the owner of the data folder may be able to write it.
 //!
 //! ```text
 //! {"format":1,"program":"0.9.0","database":"3f…","time_ms":…,"full_ms":…,"damaged":false,"turns":"9a…",
-//!  "chains":[{"key":"mcpproxy/2f…+…","note":"mcpproxy/2f…\n1234\n…","last_key":…,"outside":"e3…"}]}
+//!  "chains":[{"key":"mcpproxy/2f…+…","note":"mcpproxy/2f…\n1234\n…","newest":null,"last_key":…,"outside":"e3…"}]}
 //! ```
 //!
-//! A file that cannot be read, or that other users can write, is no state. Then everything is verified.
+//! `note` is where the next verification continues. `newest` is a later checkpoint that matched, if there is one. It is
+//! evidence only, so that a run with older checkpoints from outside does not move the evidence back.
+//!
+//! A file that cannot be read, or that other users can write or replace, is no state. Then everything is verified.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -28,6 +31,8 @@ use crate::{Checkpoint, Location, Store, Verifier};
 
 /// The name of the file in the data folder.
 pub const VERIFIED_FILE: &str = "verified.json";
+/// The name of a file that could not be read when a new chain began.
+const OLD_FILE: &str = "verified.old.json";
 const FORMAT: u32 = 1;
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// More than the state of 4,096 chains needs.
@@ -62,6 +67,8 @@ pub(crate) struct VerifiedChain {
     pub(super) key: String,
     /// The signed checkpoint.
     pub(super) note: String,
+    /// A later checkpoint that matched. It is evidence, and no place to continue from.
+    newest: Option<String>,
     /// The key of the last record before it.
     pub(super) last_key: Option<i64>,
     /// Digest of the checkpoints from outside before this one that matched. Empty if not all of them were compared.
@@ -78,7 +85,7 @@ impl VerifiedState {
     pub(super) fn read(path: &Path) -> Result<Option<(Self, String)>, String> {
         let Some(text) = read(path)? else { return Ok(None) };
         let state: Self = serde_json::from_str(&text).map_err(|_| "it is not in the expected form".to_owned())?;
-        if state.format != FORMAT || state.chains.iter().any(|chain| chain.checkpoint().is_none()) {
+        if state.format != FORMAT || !state.chains.iter().all(VerifiedChain::is_signed) {
             return Err("it is not in the expected form".to_owned());
         }
         Ok(Some((state, text)))
@@ -111,11 +118,21 @@ impl VerifiedState {
     }
 }
 
+/// The last verification of a database, as the file in the data folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotedVerification {
+    /// The last time that every line was read, and found intact.
+    pub full_ms: i64,
+    /// True if damage was found since then.
+    pub found_damage: bool,
+}
+
 impl Store {
-    /// Returns when every line of this database was last verified, as far as the file in the data folder tells.
-    pub fn last_full_verification_ms(&self, file: &Path) -> Option<i64> {
+    /// Returns what the file tells about the last verification of this database.
+    pub fn noted_verification(&self, file: &Path) -> Option<NotedVerification> {
         let (state, _) = VerifiedState::read(file).ok().flatten()?;
-        (state.database == digest_of(self.database().location())).then_some(state.full_ms)
+        let is_ours = state.database == digest_of(self.database().location());
+        is_ours.then_some(NotedVerification { full_ms: state.full_ms, found_damage: state.damaged })
     }
 }
 
@@ -123,7 +140,27 @@ impl Store {
 pub fn verified_checkpoints(file: &Path, location: &Location) -> Vec<String> {
     let state = VerifiedState::read(file).ok().flatten().map(|(state, _)| state);
     let state = state.filter(|state| state.database == digest_of(location));
-    state.into_iter().flat_map(|state| state.chains).map(|chain| chain.note).collect()
+    state.into_iter().flat_map(|state| state.chains).map(|chain| chain.newest_note().to_owned()).collect()
+}
+
+/// Keeps the file as evidence only, without the chain of this name: the next verification reads every line. The other
+/// chains may have no other witness on this machine.
+pub fn distrust_verification(file: &Path, without: Option<&str>) -> io::Result<()> {
+    let state = match VerifiedState::read(file) {
+        Ok(None) => return Ok(()),
+        Ok(Some((state, _))) => Some(state.with_damage()),
+        Err(_) => None,
+    };
+    if let Some(mut state) = state {
+        state.chains.retain(|chain| chain.verifier().is_none_or(|key| Some(key.chain()) != without));
+        if state.write(file).is_ok() {
+            return Ok(());
+        }
+    }
+    match fs::rename(file, file.with_file_name(OLD_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Removes the file. Then the next verification reads every line.
@@ -135,15 +172,28 @@ pub fn forget_verification(file: &Path) -> io::Result<()> {
 }
 
 impl VerifiedChain {
-    /// The newest checkpoint of a walk. `from` is the one that the walk continued from.
-    pub(super) fn after(walk: &ChainWalk, outside: &Notes, from: Option<Self>) -> Option<Self> {
-        let Anchor { seq, note, last_key } = walk.anchor.clone()?;
+    /// The newest checkpoint of a walk. `from` is the one that the walk continued from, and `kept` the newest one of the
+    /// last verification.
+    pub(super) fn after(
+        walk: &ChainWalk,
+        outside: &Notes,
+        from: Option<Self>,
+        kept: Option<(i64, String)>,
+    ) -> Option<Self> {
+        // Without a checkpoint up to the given ones, the newest is better than none. One that the database lost is still
+        // evidence. It is no place to continue from, because no record is known to be before it.
+        let lost = || kept.clone().map(|(seq, note)| Anchor { seq, note, last_key: None });
+        let anchor = walk.anchor.clone().or_else(|| walk.newest.clone()).or_else(lost);
+        let Anchor { seq, note, last_key } = anchor?;
+        let newest = walk.newest.clone().map(|newest| (newest.seq, newest.note));
+        let newest = newest.into_iter().chain(kept).filter(|(newest, _)| *newest > seq).max_by_key(|(seq, _)| *seq);
+        let newest = newest.map(|(_, note)| note);
         let outside = match &from {
             // The checkpoints before it were compared by an earlier run, and are not known now.
             Some(from) if !from.knew_none() && !from.has_before(outside) => String::new(),
             Some(_) | None => digest_before(outside, seq),
         };
-        Some(Self { key: walk.verifier.to_string(), note, last_key: last_key.map(|Key(key)| key), outside })
+        Some(Self { key: walk.verifier.to_string(), note, newest, last_key: last_key.map(|Key(key)| key), outside })
     }
 
     pub(super) fn verifier(&self) -> Option<Verifier> {
@@ -153,6 +203,21 @@ impl VerifiedChain {
     /// The checkpoint, if the key of this chain signed it.
     pub(super) fn checkpoint(&self) -> Option<Checkpoint> {
         Checkpoint::open(&self.note, &self.verifier()?).ok()
+    }
+
+    /// Tells if the key of this chain signed all of its checkpoints.
+    fn is_signed(&self) -> bool {
+        let Some(key) = self.verifier() else { return false };
+        self.notes().all(|note| Checkpoint::open(note, &key).is_ok())
+    }
+
+    /// The texts of its checkpoints.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.note.as_str()).chain(self.newest.as_deref())
+    }
+
+    pub(super) fn newest_note(&self) -> &str {
+        self.newest.as_deref().unwrap_or(&self.note)
     }
 
     /// Tells if all of these checkpoints that sign earlier positions were compared then.
@@ -205,7 +270,11 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) => return Err(error.to_string()),
     };
     let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() || metadata.permissions().mode() & OTHERS_WRITE != 0 {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::metadata(folder).map_err(|error| error.to_string())?;
+    let access = |of: &fs::Metadata| Access { owner: of.uid(), mode: of.mode() };
+    let us = rustix::process::geteuid().as_raw();
+    if !metadata.is_file() || !is_only_ours(access(&metadata), access(&folder), us) {
         return Err("other users can write it".to_owned());
     }
     if metadata.len() > FILE_BYTES_MAX {
@@ -214,6 +283,19 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| error.to_string())?;
     Ok(Some(text))
+}
+
+/// The owner and the mode of a file or a folder.
+#[derive(Clone, Copy)]
+struct Access {
+    owner: u32,
+    mode: u32,
+}
+
+/// Tells if no other user can write or replace the file. Users who can write to the folder can put their own file there.
+fn is_only_ours(file: Access, folder: Access, us: u32) -> bool {
+    let is_closed = |of: Access| of.mode & OTHERS_WRITE == 0;
+    is_closed(file) && is_closed(folder) && [us, 0, folder.owner].contains(&file.owner)
 }
 
 /// Opens a file without following a symbolic link.
@@ -225,6 +307,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
     use crate::SigningKey;
@@ -233,7 +316,7 @@ mod tests {
         let key = SigningKey::from_seed(&[1; 32]).unwrap();
         let note = Checkpoint::sign(&key, 7, &[2; 32], 0);
         let outside = digest_before(&Notes::new(), 7);
-        let chain = VerifiedChain { key: key.verifier().to_string(), note, last_key: Some(3), outside };
+        let chain = VerifiedChain { key: key.verifier().to_string(), note, newest: None, last_key: Some(3), outside };
         VerifiedState::new("d".to_owned(), "t".to_owned(), vec![chain], 2, 1)
     }
 
@@ -261,6 +344,11 @@ mod tests {
         fs::write(&path, &text).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
         assert!(VerifiedState::read(&path).is_err(), "others can write it");
+        fs::set_permissions(&path, Permissions::from_mode(MODE)).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o770)).unwrap();
+        assert!(VerifiedState::read(&path).is_err(), "others can replace it");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        assert!(VerifiedState::read(&path).is_ok());
         fs::rename(&path, folder.path().join("other")).unwrap();
         fs::set_permissions(folder.path().join("other"), Permissions::from_mode(MODE)).unwrap();
         std::os::unix::fs::symlink(folder.path().join("other"), &path).unwrap();
@@ -268,6 +356,44 @@ mod tests {
         forget_verification(&path).unwrap();
         forget_verification(&path).unwrap();
         assert_eq!(VerifiedState::read(&path), Ok(None));
+    }
+
+    #[test]
+    fn a_file_of_another_owner_is_not_believed() {
+        let at = |owner: u32, mode: u32| Access { owner, mode };
+        let check = |file: Access, folder: Access, expected: bool| {
+            assert_eq!(is_only_ours(file, folder, 7), expected, "{} in {}", file.owner, folder.owner);
+        };
+        check(at(7, 0o600), at(7, 0o700), true);
+        check(at(0, 0o644), at(7, 0o700), true);
+        check(at(8, 0o600), at(8, 0o755), true);
+        check(at(8, 0o644), at(7, 0o755), false);
+        check(at(7, 0o600), at(7, 0o770), false);
+        check(at(7, 0o620), at(7, 0o700), false);
+    }
+
+    /// The file may be the only witness of other chains.
+    #[test]
+    fn a_new_chain_leaves_the_evidence_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(VERIFIED_FILE);
+        distrust_verification(&path, None).unwrap();
+        let [own, other] = [1, 2].map(|seed| SigningKey::from_seed(&[seed; 32]).unwrap());
+        let mut both = state();
+        let note = Checkpoint::sign(&other, 9, &[2; 32], 0);
+        let chain = VerifiedChain { key: other.verifier().to_string(), note, ..both.chains[0].clone() };
+        both.chains.push(chain);
+        both.write(&path).unwrap();
+        distrust_verification(&path, Some(own.verifier().chain())).unwrap();
+        let (left, _) = VerifiedState::read(&path).unwrap().unwrap();
+        assert_eq!((left.damaged, left.chains.len()), (true, 1));
+        assert_eq!(left.chains[0].key, other.verifier().to_string());
+
+        // One that cannot be read is set aside.
+        fs::write(&path, "{}").unwrap();
+        distrust_verification(&path, None).unwrap();
+        assert!(!path.exists());
+        assert_eq!(fs::read_to_string(folder.path().join(OLD_FILE)).unwrap(), "{}");
     }
 
     #[test]

@@ -5,13 +5,15 @@
 //! counts as a full verification.
 //!
 //! Damage marks the state, so the next verification reads everything again. Its checkpoints stay, because they may be the
-//! only evidence of the damage.
+//! only evidence of the damage. If the mark cannot be written, such as on a full disk, the file is removed instead:
+//! reading everything matters more than the evidence. A run that finds no damage never removes the mark of another run
+//! that ended in the meantime.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use super::resume::Previous;
-use super::state::{VerifiedState, digest_of};
+use super::state::{VerifiedState, digest_of, forget_verification};
 use super::{ChainVerdict, Progress, VerifyOptions, Walked};
 use crate::error::with_causes;
 use crate::{Store, StoreError};
@@ -51,8 +53,32 @@ pub struct VerifiedLog {
     pub full: Option<FullReason>,
     /// The time of the last full verification that found no damage.
     pub last_full_ms: Option<i64>,
-    /// Says why the result could not be kept for the next verification.
-    pub not_kept: Option<String>,
+    /// Set if the result could not be kept for the next verification.
+    pub not_kept: Option<NotKept>,
+}
+
+/// The result of a verification could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotKept {
+    /// An intact result. The next verification continues an older one, or reads everything.
+    Older { why: String },
+    /// Damage. The state was removed, so the next verification reads everything.
+    Removed { why: String },
+    /// Damage. The state of an earlier verification is still there and says nothing of it.
+    Unnoted { why: String },
+}
+
+impl fmt::Display for NotKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Older { why } => write!(f, "The next verification reads these lines again: {why}"),
+            Self::Removed { why } => write!(f, "The next verification reads every line, without `verified.json`: {why}"),
+            Self::Unnoted { why } => write!(
+                f,
+                "Use `activity verify --full` until the damage is repaired, because it could not be noted: {why}"
+            ),
+        }
+    }
 }
 
 /// The reason for a full verification.
@@ -67,6 +93,7 @@ pub enum FullReason {
     Turned,
     CheckpointGone { chain: String },
     OtherCheckpoints { chain: String },
+    Misplaced { chain: String },
     Damaged,
     DamagedBefore,
     Small,
@@ -87,6 +114,9 @@ impl fmt::Display for FullReason {
             }
             Self::OtherCheckpoints { chain } => {
                 write!(f, "other checkpoints of chain {chain} were given than at the last verification")
+            }
+            Self::Misplaced { chain } => {
+                write!(f, "a new record of chain {chain} has the position of an old one")
             }
             Self::Damaged => f.write_str("damage was found"),
             Self::DamagedBefore => f.write_str("the last verification found damage"),
@@ -172,15 +202,11 @@ impl Store {
         if let Some(file) = file {
             let full_ms = log.last_full_ms.unwrap_or(0);
             let state = VerifiedState::new(database, turns, walked.verified, run.now_ms, full_ms);
-            let kept = match (is_intact, previous) {
-                (true, _) if is_full || is_unchanged(file, text.as_deref()) => state.write(file),
-                // Another run has changed the state. It may have found damage that this one did not look at.
-                (true, _) => Ok(()),
-                (false, Some(previous)) => previous.damaged().write(file),
-                // There is no state of this database, so the next run reads everything.
-                (false, None) => Ok(()),
+            log.not_kept = match (is_intact, previous) {
+                (true, _) => keep(&state, file, text.as_deref(), is_full).err(),
+                (false, Some(previous)) => note_damage(&previous.damaged(), file).err(),
+                (false, None) => note_damage_to_others(&state.database, file).err(),
             };
-            log.not_kept = kept.err().map(|error| format!("could not write `{}`: {error}", file.display()));
         }
         Ok(log)
     }
@@ -212,7 +238,37 @@ impl Walked {
     }
 }
 
-fn is_unchanged(file: &Path, text: Option<&str>) -> bool {
-    let now = VerifiedState::read(file).ok().flatten().map(|(_, text)| text);
-    now.as_deref() == text
+/// Writes the state of an intact run, unless another run has changed the state since `text` was read. The other one may
+/// have found damage that this one did not look at, or that was done after this one had passed the place.
+fn keep(state: &VerifiedState, file: &Path, text: Option<&str>, is_full: bool) -> Result<(), NotKept> {
+    let now = VerifiedState::read(file).ok().flatten();
+    let is_unchanged = now.as_ref().map(|(_, text)| text.as_str()) == text;
+    let is_damaged = now.is_some_and(|(now, _)| now.damaged && now.database == state.database);
+    if !is_unchanged && (!is_full || is_damaged) {
+        return Ok(());
+    }
+    state.write(file).map_err(|error| NotKept::Older { why: not_written(file, &error) })
+}
+
+/// Notes that damage was found. If that fails, nothing may be left that says otherwise.
+fn note_damage(state: &VerifiedState, file: &Path) -> Result<(), NotKept> {
+    let Err(error) = state.write(file) else { return Ok(()) };
+    let why = not_written(file, &error);
+    // A file can be removed on a full disk.
+    Err(match forget_verification(file) {
+        Ok(()) => NotKept::Removed { why },
+        Err(_) => NotKept::Unnoted { why },
+    })
+}
+
+/// Notes damage in the state that another run wrote in the meantime. Without one, the next run reads everything.
+fn note_damage_to_others(database: &str, file: &Path) -> Result<(), NotKept> {
+    match VerifiedState::read(file) {
+        Ok(Some((now, _))) if now.database == database => note_damage(&now.with_damage(), file),
+        Ok(Some(_) | None) | Err(_) => Ok(()),
+    }
+}
+
+fn not_written(file: &Path, error: &io::Error) -> String {
+    format!("could not write `{}`: {error}", file.display())
 }

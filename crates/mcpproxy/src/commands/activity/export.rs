@@ -1,5 +1,6 @@
 //! `activity export`: writes records to a file, plain or signed.
 
+mod mark;
 mod since;
 
 use std::io::Write as _;

@@ -31,7 +31,6 @@ pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
     let ledger = open_log::continued(home, &store, &settings).await?;
     ledger.append(rotated(&old, &new), WaitFor::Disk).await?;
     ledger.finish().await?;
-    home.forget_verification()?;
     home.adopt_next_signing_key(old.verifier())?;
     let place = location(home)?;
     let [before, after] = [old.verifier(), &new].map(|verifier| local_agent::name(&place, verifier));

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use mcpproxy_store::{
-    ChainVerdict, Checkpoint, Damage, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore, VerifiedLog,
+    ChainVerdict, Checkpoint, Damage, NotKept, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore, VerifiedLog,
     Verifier, VerifyExtent, VerifyOptions, VerifyRun, verified_checkpoints,
 };
 use serde::Serialize;
@@ -212,11 +212,12 @@ fn tell_extent(home: &Home, found: &VerifiedLog) {
             home.command("mcpproxy", "activity verify --full")
         ));
     }
-    if let Some(why) = &found.not_kept {
-        output::tell(&match found.is_intact() {
-            true => format!("note: The next verification starts from the beginning: {why}"),
-            false => format!("warning: Use --full until the damage is repaired, because it could not be noted: {why}"),
-        });
+    if let Some(not_kept) = &found.not_kept {
+        let word = match not_kept {
+            NotKept::Older { .. } | NotKept::Removed { .. } => "note",
+            NotKept::Unnoted { .. } => "warning",
+        };
+        output::tell(&format!("{word}: {not_kept}"));
     }
 }
 

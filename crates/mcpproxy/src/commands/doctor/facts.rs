@@ -10,7 +10,8 @@ use http::Method;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_core::{DeniedBy, Mistake};
 use mcpproxy_store::{
-    Checkpoint, Filter, Kind, Location, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, TokenInfo, VerifyOptions,
+    Checkpoint, Filter, Kind, Location, NotedVerification, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, TokenInfo,
+    VerifyExtent, VerifyOptions, VerifyRun,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -33,6 +34,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const LINES: usize = 5;
 /// Older records say little about a client, which may have been updated since.
 pub(crate) const UNSHOWN_DAYS: i64 = 7;
+/// A large log needs a verification of every line within this time.
+pub(crate) const FULL_DAYS: i64 = 7;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// The code of a record about a prompt that a client declined without showing it.
 const NOT_SHOWN: &str = "approval_not_shown";
@@ -120,6 +123,11 @@ pub(crate) enum ChainState {
     Intact(usize),
     Damaged(String),
     NotVerified(String),
+    /// The lines since the last verification are intact. Every line was read at `full_ms`.
+    Continued {
+        lines: usize,
+        full_ms: i64,
+    },
     /// Verifying so many lines takes too long for a check that people wait for.
     TooLong {
         lines: usize,
@@ -307,16 +315,15 @@ async fn storage(home: &Home, depth: Depth) -> anyhow::Result<Option<(StorageFac
 /// Verifies the chain, unless that would take long.
 async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
     let lines: i64 = store.chains().await?.iter().map(|chain| chain.lines - chain.removed_seq).sum();
-    if lines > SMALL_CHAIN_LINES {
-        let full_ms = store.last_full_verification_ms(&home.verified());
-        return Ok(ChainState::TooLong { lines: usize::try_from(lines).unwrap_or_default(), full_ms });
-    }
     let checkpoints = std::fs::read_to_string(home.checkpoint()).map(|text| Checkpoint::notes(&text));
     let key = home.existing_signing_key().ok().flatten();
     let options = VerifyOptions {
         checkpoints: checkpoints.unwrap_or_default(),
         trusted: key.map(|key| key.verifier().clone()).into_iter().collect(),
     };
+    if lines > SMALL_CHAIN_LINES {
+        return long_chain(home, store, options, usize::try_from(lines).unwrap_or_default()).await;
+    }
     let verdicts = match timeout(VERIFY_TIMEOUT, store.verify(options, &mut |_| {})).await {
         Ok(verdicts) => verdicts?,
         Err(_) => return Ok(ChainState::NotVerified("verifying takes too long here".to_owned())),
@@ -325,6 +332,43 @@ async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
     Ok(match damage {
         Some((verdict, damage)) => ChainState::Damaged(format!("chain {}: {damage}", verdict.chain)),
         None => ChainState::Intact(usize::try_from(lines).unwrap_or_default()),
+    })
+}
+
+/// Verifies the new lines of a log that is too large to read here. The database claims its size, so a file that says when
+/// everything was verified is not enough.
+async fn long_chain(
+    home: &Home,
+    store: &Store,
+    evidence: VerifyOptions,
+    lines: usize,
+) -> anyhow::Result<ChainState> {
+    let full_ms = match store.noted_verification(&home.verified()) {
+        Some(NotedVerification { found_damage: true, .. }) => {
+            return Ok(ChainState::Damaged("the last verification found damage".to_owned()));
+        }
+        Some(NotedVerification { full_ms, found_damage: false }) => Some(full_ms),
+        None => None,
+    };
+    let is_recent = |full_ms: i64| (0..FULL_DAYS * DAY_MS).contains(&(now_ms() - full_ms));
+    if !full_ms.is_some_and(is_recent) {
+        // Every line would be read.
+        return Ok(ChainState::TooLong { lines, full_ms });
+    }
+    let run = VerifyRun {
+        evidence,
+        file: Some(home.verified()),
+        extent: VerifyExtent::SinceLast,
+        now_ms: now_ms(),
+        small_lines: SMALL_CHAIN_LINES,
+    };
+    let found = match timeout(VERIFY_TIMEOUT, store.verify_log(run, &mut |_| {})).await {
+        Ok(found) => found?,
+        Err(_) => return Ok(ChainState::TooLong { lines, full_ms }),
+    };
+    Ok(match found.last_full_ms {
+        Some(full_ms) if found.is_intact() => ChainState::Continued { lines, full_ms },
+        Some(_) | None => ChainState::Damaged(found.summary()),
     })
 }
 

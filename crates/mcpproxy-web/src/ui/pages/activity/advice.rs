@@ -158,7 +158,8 @@ pub(crate) fn next_step(code: ErrorCode) -> &'static str {
             "Nothing to do for you. If the agent still wants to make the call, it requests a new approval."
         }
         Code::ApprovalArgsMismatch => {
-            "Nothing to do for you. The agent changed the call after you approved it, so it needs a new approval."
+            "The agent changed the call after you approved it, so nothing was sent. If you did not expect this, look at what \
+             else the agent did, and revoke its token on the page Agents."
         }
         Code::ContractsDiffer => "Give all gateways the same contracts. `mcpproxy status` shows which gateways differ.",
         Code::TooManyApprovals => "Decide on the approval requests that wait.",
@@ -190,6 +191,14 @@ mod tests {
         "details.",
         "idempotency_key",
     ];
+
+    /// An agent that swaps arguments after the approval deserves a look.
+    #[test]
+    fn a_swapped_call_is_no_reason_to_be_calm() {
+        let step = next_step(ErrorCode::ApprovalArgsMismatch);
+        assert!(step.contains("nothing was sent") && step.contains("revoke its token"), "{step}");
+        assert!(!step.contains("Nothing to do"), "{step}");
+    }
 
     #[test]
     fn users_read_no_sentence_for_agents() {

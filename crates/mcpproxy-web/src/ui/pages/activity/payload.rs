@@ -35,7 +35,7 @@ pub(crate) struct Part {
     pub(crate) text: Visible,
     /// Says what is missing at the end.
     pub(crate) cut: Option<String>,
-    /// True for the text as the log has it, which users copy.
+    /// True for the text exactly as the log has it, which users copy. False if marks stand for some of its characters.
     pub(crate) is_raw: bool,
 }
 
@@ -76,7 +76,8 @@ impl ShownPayload {
             None => parts.extend(folded(&pretty)),
         }
         if pretty != text {
-            parts.push(Part { is_raw: true, ..fold("Raw, as recorded".to_owned(), text, RAW_HTML) });
+            let raw = fold("Raw, as recorded".to_owned(), text, RAW_HTML);
+            parts.push(Part { is_raw: !raw.text.has_marks(), ..raw });
         }
         Some(Self { id, heading, about, is_masked: text.contains("***"), parts })
     }
@@ -161,6 +162,14 @@ mod tests {
         let payload = shown(r#"{"a":1.10}"#);
         assert_eq!(payload.parts[0].text.to_string(), "{\n  &quot;a&quot;: 1.10\n}");
         assert_eq!(payload.about, "10 bytes");
+    }
+
+    /// A copy of the page would have the name of the mark in place of the character.
+    #[test]
+    fn text_with_marks_is_not_copied_as_raw() {
+        let raw = |text: &str| shown(text).parts.iter().any(|part| part.is_raw);
+        assert!(raw(r#"{"a":"<b>&"}"#));
+        assert!(!raw("{\"a\":\"\u{202e}txt.exe\"}"));
     }
 
     #[test]

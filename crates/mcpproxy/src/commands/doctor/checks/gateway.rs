@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use super::{Finding, NEEDS_SETTINGS, Outcome, about, found, ok, or_ok, skipped, with_gateway, with_storage};
-use crate::commands::doctor::facts::{ChainState, Facts, PortState, StorageState};
+use crate::commands::doctor::facts::{ChainState, FULL_DAYS, Facts, PortState, StorageState};
 use crate::terminal::output::{counted, line};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// A large log needs a full verification after so many days.
-const FULL_DAYS: i64 = 7;
 
 pub(super) fn gateway(facts: &Facts) -> Vec<Finding> {
     match &facts.gateway {
@@ -108,6 +106,12 @@ pub(super) fn chain(facts: &Facts) -> Vec<Finding> {
     with_storage(facts, |storage| match &storage.chain {
         ChainState::Intact(lines) => ok(format!("{} verified", counted(*lines, "line"))),
         ChainState::NotVerified(why) => skipped(format!("{why}. Run `{}`", facts.command("activity verify"))),
+        ChainState::Continued { lines, full_ms } => {
+            let days = (facts.now_ms - full_ms) / DAY_MS + 1;
+            let days = counted(usize::try_from(days).unwrap_or_default(), "day");
+            let lines = counted(*lines, "line");
+            ok(format!("every line was verified within {days}, and the new ones of {lines} now"))
+        }
         ChainState::TooLong { lines, full_ms } => too_long(facts, *lines, *full_ms),
         ChainState::Damaged(what) => {
             let message = format!("The activity log was changed: {}", line(what));
@@ -123,8 +127,7 @@ fn too_long(facts: &Facts, lines: usize, full_ms: Option<i64>) -> Vec<Finding> {
     let full = facts.command("activity verify --full");
     match full_ms.map(|full_ms| (facts.now_ms - full_ms) / DAY_MS) {
         Some(days) if (0..FULL_DAYS).contains(&days) => {
-            let days = counted(usize::try_from(days + 1).unwrap_or_default(), "day");
-            ok(format!("every line was verified within {days}. The {lines} take too long to verify here"))
+            skipped(format!("even the new ones of {lines} take too long to verify here. Run `{full}`"))
         }
         Some(_) | None => skipped(format!(
             "{lines} take too long to verify here. Not verified in full for {FULL_DAYS} days. Run `{full}`"
