@@ -7,7 +7,8 @@ mod common;
 use common::{Place, call, refusal, success};
 use mcpproxy_core::{Untrusted, Variant};
 use mcpproxy_store::{
-    HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, SessionId, SessionTimes, Status, WaitFor,
+    HourlyCount, NewRecord, Outcome, REFUSALS_MAX, RefusalCount, RefusalCounts, SessionId, SessionTimes, Status,
+    WaitFor,
 };
 
 const HOUR_MS: i64 = 3_600_000;

@@ -35,9 +35,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::{
-    Checkpoint, SealingKey, SigningKey, VERIFIED_FILE, distrust_verification, forget_verification,
-};
+use mcpproxy_store::{Checkpoint, SealingKey, SigningKey, VERIFIED_FILE, distrust_verification, forget_verification};
 
 use self::secret::{key_or_new, random_key, read_secret, write_secret};
 use crate::exit::{Exit, Failure};

@@ -321,10 +321,10 @@ mod tests {
         let (mut updater, begin) = (Updater::default(), Instant::now());
         let now_ms = 1_000 * IDLE_MS;
         let (ahead_ms, behind_ms) = (now_ms + 2 * IDLE_MS, now_ms - 2 * IDLE_MS);
-        assert_eq!(next(&mut updater, &[chain(0, 200, behind_ms), chain(1, 200, ahead_ms)], begin, now_ms), [
-            Some(200),
-            None
-        ]);
+        assert_eq!(
+            next(&mut updater, &[chain(0, 200, behind_ms), chain(1, 200, ahead_ms)], begin, now_ms),
+            [Some(200), None]
+        );
         for look in 1..10 {
             let now = begin + Duration::from_secs(2) * look;
             let chains = [chain(0, 200 + i64::from(look), behind_ms), chain(1, 200, ahead_ms)];

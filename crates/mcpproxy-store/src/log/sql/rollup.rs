@@ -407,9 +407,9 @@ mod tests {
             let rows = database.fetch(explained, "explain").await.unwrap();
             let plan: Vec<String> = rows.iter().map(|row| row.text(3).unwrap().unwrap()).collect();
             let scans = |step: &&String| {
-                ["SCAN tallies", "SCAN t", "SCAN s", "SCAN p", "SCAN b"].iter().any(|scan| {
-                    step.strip_prefix(scan).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-                })
+                ["SCAN tallies", "SCAN t", "SCAN s", "SCAN p", "SCAN b"]
+                    .iter()
+                    .any(|scan| step.strip_prefix(scan).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
             };
             assert_eq!(plan.iter().find(scans), None, "{plan:#?}");
         }

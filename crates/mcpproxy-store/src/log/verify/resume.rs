@@ -97,7 +97,8 @@ impl Previous {
 
     /// The names of all chains, with the newest checkpoint of each.
     pub(super) fn notes(&self) -> impl Iterator<Item = (String, String)> {
-        let named = |chain: &VerifiedChain| Some((chain.verifier()?.chain().to_owned(), chain.newest_note().to_owned()));
+        let named =
+            |chain: &VerifiedChain| Some((chain.verifier()?.chain().to_owned(), chain.newest_note().to_owned()));
         self.state.chains.iter().filter_map(named)
     }
 

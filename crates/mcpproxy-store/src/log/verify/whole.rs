@@ -72,7 +72,9 @@ impl fmt::Display for NotKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Older { why } => write!(f, "The next verification reads these lines again: {why}"),
-            Self::Removed { why } => write!(f, "The next verification reads every line, without `verified.json`: {why}"),
+            Self::Removed { why } => {
+                write!(f, "The next verification reads every line, without `verified.json`: {why}")
+            }
             Self::Unnoted { why } => write!(
                 f,
                 "Use `activity verify --full` until the damage is repaired, because it could not be noted: {why}"

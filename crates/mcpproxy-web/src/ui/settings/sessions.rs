@@ -56,9 +56,7 @@ async fn end_or_fail(app: &AppState, posted: &Posted) -> Result<Response, StoreE
         return render(app, signed, StatusCode::CONFLICT, Said { error, ..Said::default() }).await;
     };
     let is_this = session.id == SessionId::of(&signed.secret);
-    if !is_this
-        && let PresenceResult::Absent(absent) = app.prove_presence(signed, posted.presence()).await?
-    {
+    if !is_this && let PresenceResult::Absent(absent) = app.prove_presence(signed, posted.presence()).await? {
         let session = Some(session.id.to_string());
         let said = Said { error: Some(absent.message()), asks_password: true, session, ..Said::default() };
         return render(app, signed, StatusCode::FORBIDDEN, said).await;

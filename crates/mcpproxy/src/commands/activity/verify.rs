@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use mcpproxy_store::{
-    ChainVerdict, Checkpoint, Damage, NotKept, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore, VerifiedLog,
-    Verifier, VerifyExtent, VerifyOptions, VerifyRun, verified_checkpoints,
+    ChainVerdict, Checkpoint, Damage, NotKept, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore,
+    VerifiedLog, Verifier, VerifyExtent, VerifyOptions, VerifyRun, verified_checkpoints,
 };
 use serde::Serialize;
 

@@ -10,8 +10,8 @@ use http::Method;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_core::{DeniedBy, Mistake};
 use mcpproxy_store::{
-    Checkpoint, Filter, Kind, Location, NotedVerification, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, TokenInfo,
-    VerifyExtent, VerifyOptions, VerifyRun,
+    Checkpoint, Filter, Kind, Location, NotedVerification, Record, SMALL_CHAIN_LINES, Status, Store, StoreError,
+    TokenInfo, VerifyExtent, VerifyOptions, VerifyRun,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -337,12 +337,7 @@ async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
 
 /// Verifies the new lines of a log that is too large to read here. The database claims its size, so a file that says when
 /// everything was verified is not enough.
-async fn long_chain(
-    home: &Home,
-    store: &Store,
-    evidence: VerifyOptions,
-    lines: usize,
-) -> anyhow::Result<ChainState> {
+async fn long_chain(home: &Home, store: &Store, evidence: VerifyOptions, lines: usize) -> anyhow::Result<ChainState> {
     let full_ms = match store.noted_verification(&home.verified()) {
         Some(NotedVerification { found_damage: true, .. }) => {
             return Ok(ChainState::Damaged("the last verification found damage".to_owned()));

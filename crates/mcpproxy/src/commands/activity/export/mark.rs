@@ -108,7 +108,8 @@ impl Mark {
             let mut byte = [0];
             file.read_exact_at(&mut byte, last).with_context(|| format!("could not read `{shown}`"))?;
             if byte != *b"\n" {
-                let message = format!("`{shown}` was changed since the last export: no line ends where that one ended.");
+                let message =
+                    format!("`{shown}` was changed since the last export: no line ends where that one ended.");
                 return Err(Failure::new(Exit::Failed, message).hint(AGAIN).into());
             }
         }
@@ -167,7 +168,11 @@ fn open_own(path: &Path, options: &mut OpenOptions) -> Result<File, OpenError> {
     let file = options.custom_flags(flags).open(path).map_err(OpenError::Io)?;
     let metadata = file.metadata().map_err(OpenError::Io)?;
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if metadata.is_file() && is_ours && metadata.mode() & OTHERS_WRITE == 0 { Ok(file) } else { Err(OpenError::NotOurs) }
+    if metadata.is_file() && is_ours && metadata.mode() & OTHERS_WRITE == 0 {
+        Ok(file)
+    } else {
+        Err(OpenError::NotOurs)
+    }
 }
 
 /// Names the format and the filters that are set. A filter that a later version adds does not change it.
