@@ -8,6 +8,7 @@
     reason = "a benchmark reports, or stops"
 )]
 
+mod common;
 #[path = "../tests/common/postgres.rs"]
 #[allow(dead_code, reason = "tests use more of it")]
 mod postgres;
@@ -15,11 +16,10 @@ mod postgres;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mcpproxy_core::settings::Retention;
+use common::{BEGIN_MS, ledger};
 use mcpproxy_core::{ApprovalId, ApprovalState, Assurance, Digest, RiskLevel, ToolName, Variant};
 use mcpproxy_store::{
-    ApprovalFilter, Kind, Ledger, LedgerOptions, Location, NewApproval, NewClaim, NewRecord, Outcome, SigningKey,
-    Status, Step, Store, WaitFor,
+    ApprovalFilter, Kind, Ledger, Location, NewApproval, NewClaim, NewRecord, Outcome, Status, Step, Store, WaitFor,
 };
 use postgres::{Cluster, Fsync};
 
@@ -37,7 +37,6 @@ const CALLS: u64 = 5_000;
 const ALL_MAX: Duration = Duration::from_millis(100);
 /// Maximum cost of a page, relative to the cost with few pending approvals.
 const RATIO_MAX: f64 = 2.0;
-const BEGIN_MS: i64 = 1_700_000_000_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
@@ -53,18 +52,6 @@ fn main() {
         runtime.block_on(calls(name, &location));
     }
     assert!(is_well, "it costs too much to look at many approvals");
-}
-
-async fn ledger(store: &Store) -> Ledger {
-    let options = LedgerOptions {
-        key: SigningKey::from_seed(&[1; 32]).expect("a key"),
-        newest_checkpoint: None,
-        checkpoints_to: None,
-        retention: Retention { payloads: None, payload_bytes: None, records: None },
-        patience: Duration::from_secs(20),
-        now_ms: || BEGIN_MS,
-    };
-    Ledger::start(store, options).await.expect("a ledger")
 }
 
 async fn grow(name: &str, location: &Location) -> bool {

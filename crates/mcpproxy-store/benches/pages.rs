@@ -6,14 +6,14 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports, or stops")]
 
+mod common;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mcpproxy_core::settings::Retention;
+use common::{BEGIN_MS, ledger};
 use mcpproxy_core::{RiskLevel, Variant, mask};
-use mcpproxy_store::{
-    Cursor, Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, Payload, SigningKey, Status, Store, WaitFor,
-};
+use mcpproxy_store::{Cursor, Filter, Kind, Location, NewRecord, Payload, Status, Store, WaitFor};
 
 const SIZES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const DEFAULT_MAX: u64 = 1_000_000;
@@ -21,7 +21,6 @@ const RUNS: usize = 31;
 const LIMIT: usize = 50;
 /// Maximum cost of what must not grow, relative to the cost in the smallest log.
 const RATIO_MAX: f64 = 2.0;
-const BEGIN_MS: i64 = 1_700_000_000_000;
 const PAUSE_MS: u64 = 100;
 const DAY_MS: i64 = 86_400_000;
 /// The beginnings of the names of what must not grow.
@@ -66,15 +65,7 @@ async fn grow(max: u64) -> bool {
 
 async fn fill(location: &Location, numbers: std::ops::Range<u64>) {
     let store = Store::open(location).await.expect("a store");
-    let options = LedgerOptions {
-        key: SigningKey::from_seed(&[1; 32]).expect("a key"),
-        newest_checkpoint: None,
-        checkpoints_to: None,
-        retention: Retention { payloads: None, payload_bytes: None, records: None },
-        patience: std::time::Duration::from_secs(20),
-        now_ms: || BEGIN_MS,
-    };
-    let ledger = Ledger::start(&store, options).await.expect("a ledger");
+    let ledger = ledger(&store).await;
     for n in numbers {
         // Retry if the disk cannot keep up.
         while ledger.append(record(n), WaitFor::Queue).await.is_err() {}

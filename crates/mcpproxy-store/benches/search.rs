@@ -3,16 +3,17 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports, or stops")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mcpproxy_core::settings::Retention;
-use mcpproxy_store::{Filter, Kind, Ledger, LedgerOptions, Location, NewRecord, SigningKey, Status, Store, WaitFor};
+use common::{BEGIN_MS, ledger};
+use mcpproxy_store::{Filter, Kind, Location, NewRecord, Status, Store, WaitFor};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 const DEFAULT_RECORDS: i64 = 1_000_000;
-const BEGIN_MS: i64 = 1_700_000_000_000;
 const PAUSE_MS: i64 = 100;
 const LIMIT: usize = 50;
 const RUNS: usize = 5;
@@ -42,15 +43,7 @@ async fn compare(records: i64) {
 
 /// Writes one record, and copies it with other texts. The ledger would take minutes.
 async fn fill(store: &Store, path: &PathBuf, records: i64) {
-    let options = LedgerOptions {
-        key: SigningKey::from_seed(&[1; 32]).expect("a key"),
-        newest_checkpoint: None,
-        checkpoints_to: None,
-        retention: Retention { payloads: None, payload_bytes: None, records: None },
-        patience: Duration::from_secs(20),
-        now_ms: || BEGIN_MS,
-    };
-    let ledger = Ledger::start(store, options).await.expect("a ledger");
+    let ledger = ledger(store).await;
     let rare = NewRecord {
         agent: Some("local".to_owned()),
         client: Some("cursor 1.2".to_owned()),
