@@ -128,7 +128,8 @@ async fn sessions_are_listed_and_ended(place: &Place) {
     assert_eq!([&all[0].id, &all[1].id], [&SessionId::of(&second.secret), &SessionId::of(&first.secret)]);
     assert_eq!((list(30, 1).await.len(), list(122, 10).await.len(), list(500, 10).await.len()), (1, 1, 0));
     // The sessions of another user push none off the list of one's own.
-    let invitation = store.invite([6; 32], None, 5, 1_000).await.unwrap();
+    let anna = store.find_session(&second.secret, 30, 100, 200).await.unwrap().unwrap().user;
+    let invitation = store.invite([6; 32], Some(&anna), 5, 1_000).await.unwrap();
     assert!(store.create_user(&invitation, "ben", "hash", 10).await.unwrap());
     for seed in 10..15 {
         store.open_session("ben", [[seed; 32], [seed + 100; 32]], 28).await.unwrap();

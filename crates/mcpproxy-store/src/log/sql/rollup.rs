@@ -23,12 +23,14 @@ const GONE_MS: i64 = 60_000;
 /// The schema version from which on gateways know series.
 const SERIES_VERSION: i64 = 14;
 /// The first hour from $2 on in which the chain $1 has counts. The key of `tallies` begins with the hour, so this looks
-/// into each hour once. A plain query would read the counts of all other chains until one of this chain comes.
+/// into each hour once, and stops at the first with such counts. A plain query would read the counts of all other chains
+/// until one of this chain comes. With `EXISTS`, PostgreSQL would join the hours in any order.
 const FIRST_HOUR: &str = "WITH RECURSIVE hours (hour) AS (SELECT min(hour) FROM tallies WHERE hour >= $2 \
      UNION ALL SELECT (SELECT min(t.hour) FROM tallies AS t WHERE t.hour > hours.hour) FROM hours \
-     WHERE hours.hour IS NOT NULL) \
-     SELECT hours.hour FROM hours WHERE EXISTS (SELECT 1 FROM tallies AS t WHERE t.hour = hours.hour AND t.chain = $1) \
-     LIMIT 1";
+     WHERE hours.hour IS NOT NULL \
+     AND (SELECT t.chain FROM tallies AS t WHERE t.hour = hours.hour AND t.chain = $1 LIMIT 1) IS NULL) \
+     SELECT hours.hour FROM hours \
+     WHERE (SELECT t.chain FROM tallies AS t WHERE t.hour = hours.hour AND t.chain = $1 LIMIT 1) IS NOT NULL";
 /// The columns that name a series.
 const NAMES: &str = "kind, status, intent_type, server, tool, risk, mark";
 
