@@ -25,7 +25,7 @@ pub(crate) struct SessionPlaces(Mutex<HashMap<SessionId, Place>>);
 /// The place from which a session was last used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// What the program says about itself, in words. Not verified.
+    /// The name that the program gives itself, worded from its `User-Agent`. Not verified.
     pub(crate) browser: String,
     pub(crate) address: Option<IpAddr>,
     used_ms: i64,

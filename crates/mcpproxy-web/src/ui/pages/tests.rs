@@ -351,23 +351,7 @@ fn lists() {
     let empty = ApprovalPage { approvals: Vec::new(), next: None };
     let html = Inbox::new(frame("Approvals"), &empty, &[], Selected::Pending, NOW_MS).render().unwrap();
     assert!(html.contains("No call is waiting"));
-    let grant = StoredStandingApproval {
-        id: "01K9ZQ4B2R0000000000000002".to_owned(),
-        agent: "cursor".to_owned(),
-        tool: ToolName::parse("mail:send_external").unwrap(),
-        pin: Digest::of(b"pin"),
-        contract: Digest::of(b"contract"),
-        schema: "{\n  \"type\": \"object\"\n}".to_owned(),
-        by: "anna".to_owned(),
-        reason: None,
-        intent: None,
-        created_ms: NOW_MS - 60_000,
-        expires_ms: NOW_MS + 800_000,
-        uses: 5,
-        uses_left: 3,
-        revoked_ms: None,
-        revoked_by: None,
-    };
+    let grant = standing_list::stored("{\n  \"type\": \"object\"\n}");
     let over = StoredStandingApproval { revoked_ms: Some(NOW_MS - 5_000), ..grant.clone() };
     let [grant, over] = [grant, over].map(|grant| ShownStandingApproval::masking(grant, &[]));
     compare("grants.html", &Grants::new(frame("Grants"), &[grant, over], NOW_MS).render().unwrap());

@@ -39,7 +39,7 @@ pub(crate) struct RecordPage {
     pub(crate) message: Option<Visible>,
     /// True if the message tells the agent what to do. It is folded, and marked as the answer to the agent.
     pub(crate) is_for_agent: bool,
-    /// What a user does next. Names and commands are between backticks.
+    /// The next step for a user. Names and commands are between backticks.
     pub(crate) next_step: Option<&'static str>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) payloads: Vec<ShownPayload>,

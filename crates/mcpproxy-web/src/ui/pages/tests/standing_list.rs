@@ -12,7 +12,8 @@ use super::{NOW_MS, frame};
 use crate::ui::pages::grant_schema;
 use crate::ui::pages::lists::Grants;
 
-fn stored(schema: &str) -> StoredStandingApproval {
+/// A standing approval of anna for an agent in an IDE.
+pub(super) fn stored(schema: &str) -> StoredStandingApproval {
     StoredStandingApproval {
         id: "01K9ZQ4B2R0000000000000002".to_owned(),
         agent: "cursor".to_owned(),
