@@ -6,10 +6,10 @@ use mcpproxy_core::settings::Retention;
 use mcpproxy_store::{Ledger, LedgerOptions, SigningKey, Store};
 
 /// The time of the first record.
-pub const BEGIN_MS: i64 = 1_700_000_000_000;
+pub(crate) const BEGIN_MS: i64 = 1_700_000_000_000;
 
 /// Starts the log of a store.
-pub async fn ledger(store: &Store) -> Ledger {
+pub(crate) async fn ledger(store: &Store) -> Ledger {
     let options = LedgerOptions {
         key: SigningKey::from_seed(&[1; 32]).expect("a key"),
         newest_checkpoint: None,
