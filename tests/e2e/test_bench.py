@@ -7,6 +7,10 @@ import re
 import subprocess
 
 import peers
+import pytest
+
+# It starts many gateways, one after the other.
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_measures_every_setup_and_server() -> None:

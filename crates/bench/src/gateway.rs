@@ -80,9 +80,16 @@ impl Gateway {
             tokio::time::sleep(POLL).await;
         };
         let expected = servers.tools + tools::OWN * (1 + usize::from(servers.stateless.is_some()));
-        let known = tool_count(home.path(), address).await?;
-        if known != expected {
-            bail!("mcpproxy found {known} of the {expected} tools of the echo servers\n{}", child.log_tail());
+        // The gateway is ready after a few seconds, even if servers on a busy machine take longer.
+        loop {
+            let known = tool_count(home.path(), address).await?;
+            if known == expected {
+                break;
+            }
+            if Instant::now() > deadline {
+                bail!("mcpproxy found {known} of the {expected} tools of the echo servers\n{}", child.log_tail());
+            }
+            tokio::time::sleep(POLL).await;
         }
         let token = create_token(program, home.path())?;
         Ok(Gateway { address, token, child, _home: home })

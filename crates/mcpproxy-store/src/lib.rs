@@ -76,7 +76,7 @@ pub use log::summary::{AgentCalls, CALLS_BY_AGENT_RECORDS, Durations, Summary, S
 pub use log::verify::state::{
     NotedVerification, VERIFIED_FILE, distrust_verification, forget_verification, verified_checkpoints,
 };
-pub use log::verify::whole::{FullReason, NotKept, SMALL_CHAIN_LINES, VerifiedLog, VerifyExtent, VerifyRun};
+pub use log::verify::whole::{FullReason, NotKept, VerifiedLog, VerifyExtent, VerifyRun, small_chain_lines};
 pub use log::verify::{ChainInfo, ChainVerdict, Progress, VerifiedBefore, VerifyOptions};
 pub use members::{Announcement, StoredMember};
 pub use pins::{

@@ -12,8 +12,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcpproxy_store::{
-    ChainVerdict, Filter, Kind, NewRecord, Progress, Record, SMALL_CHAIN_LINES, Status, Store, StoreError, VerifiedLog,
-    VerifyExtent, VerifyRun,
+    ChainVerdict, Filter, Kind, NewRecord, Progress, Record, Status, Store, StoreError, VerifiedLog, VerifyExtent,
+    VerifyRun, small_chain_lines,
 };
 use serde_json::{Value, json};
 
@@ -201,7 +201,7 @@ async fn verify(state: &SharedState, slot: &VerificationSlot, asked: VerifyExten
         file: state.ledger.verified_file(),
         extent,
         now_ms: record::now_ms(),
-        small_lines: SMALL_CHAIN_LINES,
+        small_lines: small_chain_lines(),
     };
     let found = state.store.verify_log(run, &mut |done| slot.advance(done)).await?;
     if let Some(not_kept) = &found.not_kept {

@@ -60,35 +60,44 @@ impl Offsets {
     }
 }
 
-/// Writes postings. The pairs of a trigram and an offset are in ascending order.
-pub(crate) fn encode(pairs: &[(u32, u16)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut last = 0;
-    for pairs in pairs.chunk_by(|a, b| a.0 == b.0) {
-        let Some((trigram, _)) = pairs.first() else { continue };
-        write_number(&mut bytes, trigram.wrapping_sub(last));
-        last = *trigram;
-        let mut list = Vec::new();
+/// Writes postings, one trigram after the other.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    bytes: Vec<u8>,
+    last: u32,
+    /// The list of one trigram, before its length is known.
+    list: Vec<u8>,
+}
+
+impl Encoder {
+    /// Adds a trigram that is greater than those before, with its offsets in ascending order.
+    pub(crate) fn add(&mut self, trigram: u32, offsets: &[u16]) {
+        write_number(&mut self.bytes, trigram.wrapping_sub(self.last));
+        self.last = trigram;
+        self.list.clear();
         let mut before = None;
-        for (_, offset) in pairs.iter().filter(|(_, offset)| usize::from(*offset) < OFFSETS) {
+        for offset in offsets.iter().filter(|offset| usize::from(**offset) < OFFSETS) {
             match before {
                 Some(before) if before == *offset => continue,
-                Some(before) => write_number(&mut list, u32::from(offset.wrapping_sub(before))),
-                None => write_number(&mut list, u32::from(*offset)),
+                Some(before) => write_number(&mut self.list, u32::from(offset.wrapping_sub(before))),
+                None => write_number(&mut self.list, u32::from(*offset)),
             }
             before = Some(*offset);
         }
-        if list.is_empty() || list.len() >= BITMAP_BYTES {
-            let mut offsets = Offsets::NONE;
-            pairs.iter().for_each(|(_, offset)| offsets.insert(*offset));
-            bytes.push(0);
-            bytes.extend(offsets.to_bytes());
+        if self.list.is_empty() || self.list.len() >= BITMAP_BYTES {
+            let mut bitmap = Offsets::NONE;
+            offsets.iter().for_each(|offset| bitmap.insert(*offset));
+            self.bytes.push(0);
+            self.bytes.extend(bitmap.to_bytes());
         } else {
-            write_number(&mut bytes, u32::try_from(list.len()).unwrap_or(0));
-            bytes.append(&mut list);
+            write_number(&mut self.bytes, u32::try_from(self.list.len()).unwrap_or(0));
+            self.bytes.append(&mut self.list);
         }
     }
-    bytes
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
 }
 
 /// Adds the offsets of each wanted trigram to its set. `wanted` is in ascending order, and `found` has as many sets.
@@ -160,6 +169,14 @@ mod tests {
     fn random(seed: &mut u64) -> u64 {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *seed >> 33
+    }
+
+    fn encode(pairs: &[(u32, u16)]) -> Vec<u8> {
+        let mut encoder = Encoder::default();
+        for pairs in pairs.chunk_by(|a, b| a.0 == b.0) {
+            encoder.add(pairs[0].0, &pairs.iter().map(|(_, offset)| *offset).collect::<Vec<_>>());
+        }
+        encoder.into_bytes()
     }
 
     fn found(bytes: &[u8], wanted: &[u32]) -> Result<Vec<Vec<u16>>, Malformed> {

@@ -7,7 +7,10 @@
 //! Bytes, not characters, because a part of a text in UTF-8 is a part of its bytes. Upper and lower case of other
 //! letters stay different, as in the comparison.
 
-use super::postings::{self, Malformed, OFFSETS, Offsets};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::postings::{self, Encoder, Malformed, OFFSETS, Offsets};
 use crate::Record;
 
 /// Trigrams are spread over this many rows of a block.
@@ -61,51 +64,105 @@ impl Query {
 }
 
 /// Collects the trigrams of the records of a block.
+///
+/// Records of the same tools have most trigrams in common. So each trigram is looked up in a table, and the offsets of its
+/// records form a linked list in one vector. Only the different trigrams are sorted, at the end. To sort all pairs of a
+/// trigram and a record takes several times as long, and the index is written while calls run.
 #[derive(Default)]
 pub(crate) struct Collection {
-    /// Bucket, trigram and offset in one number, so that sorting is fast.
-    pairs: Vec<u64>,
-    /// The trigrams of one record.
-    scratch: Vec<u32>,
+    lists: HashMap<u32, List, BuildHasherDefault<TrigramHasher>>,
+    entries: Vec<Entry>,
 }
+
+/// The first and the last entry of a trigram.
+struct List {
+    first: u32,
+    last: u32,
+}
+
+struct Entry {
+    offset: u16,
+    /// The next entry of the same trigram, or [`END`].
+    next: u32,
+}
+
+const END: u32 = u32::MAX;
 
 impl Collection {
     /// Adds a record. Of an offset that no block has, nothing is added.
     pub(crate) fn add(&mut self, offset: i64, texts: &[&str]) {
         let Some(offset) = u16::try_from(offset).ok().filter(|offset| usize::from(*offset) < OFFSETS) else { return };
-        self.scratch.clear();
-        self.scratch.extend(texts.iter().flat_map(|text| trigrams(text)));
-        self.scratch.sort_unstable();
-        self.scratch.dedup();
-        let pair =
-            |trigram: &u32| bucket(*trigram).unsigned_abs() << 40 | u64::from(*trigram) << 16 | u64::from(offset);
-        self.pairs.extend(self.scratch.iter().map(pair));
+        for trigram in texts.iter().flat_map(|text| trigrams(text)) {
+            let place = u32::try_from(self.entries.len()).unwrap_or(END);
+            let list = self.lists.entry(trigram).or_insert(List { first: place, last: place });
+            if let Some(last) = self.entries.get_mut(list.last as usize) {
+                if last.offset == offset {
+                    continue;
+                }
+                last.next = place;
+            }
+            list.last = place;
+            self.entries.push(Entry { offset, next: END });
+        }
     }
 
     /// One row with all trigrams.
     pub(crate) fn into_row(self) -> Option<(i64, Vec<u8>)> {
-        let mut pairs: Vec<(u32, u16)> = self.pairs.into_iter().map(unpacked).collect();
-        pairs.sort_unstable();
-        Some((WHOLE, postings::encode(&pairs))).filter(|_| !pairs.is_empty())
+        let mut trigrams: Vec<u32> = self.lists.keys().copied().collect();
+        trigrams.sort_unstable();
+        Some((WHOLE, self.encode(&trigrams))).filter(|_| !trigrams.is_empty())
     }
 
     /// A row for each bucket. A small block has one row for all.
-    pub(crate) fn into_rows(mut self) -> Vec<(i64, Vec<u8>)> {
-        if self.pairs.len() <= SMALL_MAX_PAIRS {
+    pub(crate) fn into_rows(self) -> Vec<(i64, Vec<u8>)> {
+        if self.entries.len() <= SMALL_MAX_PAIRS {
             return self.into_row().into_iter().collect();
         }
-        self.pairs.sort_unstable();
-        let of_bucket = |pairs: &[u64]| {
-            let number = pairs.first().map_or(0, |pair| pair >> 40);
-            let pairs: Vec<(u32, u16)> = pairs.iter().copied().map(unpacked).collect();
-            (number.cast_signed(), postings::encode(&pairs))
-        };
-        self.pairs.chunk_by(|a, b| a >> 40 == b >> 40).map(of_bucket).collect()
+        let mut trigrams: Vec<u32> = self.lists.keys().copied().collect();
+        trigrams.sort_unstable_by_key(|trigram| (bucket(*trigram), *trigram));
+        let rows = trigrams.chunk_by(|a, b| bucket(*a) == bucket(*b));
+        rows.map(|row| (row.first().map_or(WHOLE, |trigram| bucket(*trigram)), self.encode(row))).collect()
+    }
+
+    /// The postings of some trigrams, which are in ascending order.
+    fn encode(&self, trigrams: &[u32]) -> Vec<u8> {
+        let mut encoder = Encoder::default();
+        let mut offsets = Vec::new();
+        for trigram in trigrams {
+            offsets.clear();
+            offsets.extend(self.offsets(*trigram));
+            // Calls that end in a later block are added in the order of their ends.
+            if !offsets.is_sorted() {
+                offsets.sort_unstable();
+            }
+            encoder.add(*trigram, &offsets);
+        }
+        encoder.into_bytes()
+    }
+
+    fn offsets(&self, trigram: u32) -> impl Iterator<Item = u16> + '_ {
+        let first = self.lists.get(&trigram).and_then(|list| self.entries.get(list.first as usize));
+        std::iter::successors(first, |entry| self.entries.get(entry.next as usize)).map(|entry| entry.offset)
     }
 }
 
-fn unpacked(pair: u64) -> (u32, u16) {
-    ((pair >> 16 & 0xff_ffff) as u32, (pair & 0xffff) as u16)
+/// Spreads trigrams over a table. Texts of agents cannot choose many that collide: there are only 2^24.
+#[derive(Default)]
+struct TrigramHasher(u64);
+
+impl Hasher for TrigramHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its place from the low bits, and a multiplication spreads upwards only.
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// The texts of a record that a search compares. `server:tool` contains both names.

@@ -19,7 +19,14 @@ use crate::error::with_causes;
 use crate::{Store, StoreError};
 
 /// A chain with at most so many lines is read in full each time. That takes seconds.
-pub const SMALL_CHAIN_LINES: i64 = 200_000;
+const SMALL_CHAIN_LINES: i64 = 200_000;
+
+/// Returns the number of lines up to which a chain is read in full each time. In a debug build,
+/// `MCPPROXY_SMALL_CHAIN_LINES` sets it, so that a test of the command needs no large log.
+pub fn small_chain_lines() -> i64 {
+    let set = std::env::var("MCPPROXY_SMALL_CHAIN_LINES").ok().filter(|_| cfg!(debug_assertions));
+    set.and_then(|lines| lines.parse().ok()).unwrap_or(SMALL_CHAIN_LINES)
+}
 
 /// The lines to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +44,7 @@ pub struct VerifyRun {
     pub file: Option<PathBuf>,
     pub extent: VerifyExtent,
     pub now_ms: i64,
-    /// [`SMALL_CHAIN_LINES`], except in tests.
+    /// The result of [`small_chain_lines`], except in tests of this crate.
     pub small_lines: i64,
 }
 

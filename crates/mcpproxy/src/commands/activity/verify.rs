@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use mcpproxy_store::{
-    ChainVerdict, Checkpoint, Damage, NotKept, RecordedRestore, Restore, SMALL_CHAIN_LINES, VerifiedBefore,
-    VerifiedLog, Verifier, VerifyExtent, VerifyOptions, VerifyRun, verified_checkpoints,
+    ChainVerdict, Checkpoint, Damage, NotKept, RecordedRestore, Restore, VerifiedBefore, VerifiedLog, Verifier,
+    VerifyExtent, VerifyOptions, VerifyRun, small_chain_lines, verified_checkpoints,
 };
 use serde::Serialize;
 
@@ -152,7 +152,7 @@ async fn log(home: &Home, format: Format, verify: &Verify) -> anyhow::Result<Exi
         file: Some(home.verified()),
         extent: if verify.full { VerifyExtent::Everything } else { VerifyExtent::SinceLast },
         now_ms: now_ms(),
-        small_lines: SMALL_CHAIN_LINES,
+        small_lines: small_chain_lines(),
     };
     let found = store.verify_log(run, &mut |done| progress.show(done.done, Some(done.total))).await?;
     drop(progress);

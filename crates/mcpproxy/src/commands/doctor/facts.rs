@@ -10,8 +10,8 @@ use http::Method;
 use mcpproxy_core::settings::{self, Settings};
 use mcpproxy_core::{DeniedBy, Mistake};
 use mcpproxy_store::{
-    Checkpoint, Filter, Kind, Location, NotedVerification, Record, SMALL_CHAIN_LINES, Status, Store, StoreError,
-    TokenInfo, VerifyExtent, VerifyOptions, VerifyRun,
+    Checkpoint, Filter, Kind, Location, NotedVerification, Record, Status, Store, StoreError, TokenInfo, VerifyExtent,
+    VerifyOptions, VerifyRun, small_chain_lines,
 };
 use serde_json::Value;
 use tokio::time::timeout;
@@ -321,7 +321,7 @@ async fn chain(home: &Home, store: &Store) -> anyhow::Result<ChainState> {
         checkpoints: checkpoints.unwrap_or_default(),
         trusted: key.map(|key| key.verifier().clone()).into_iter().collect(),
     };
-    if lines > SMALL_CHAIN_LINES {
+    if lines > small_chain_lines() {
         return long_chain(home, store, options, usize::try_from(lines).unwrap_or_default()).await;
     }
     let verdicts = match timeout(VERIFY_TIMEOUT, store.verify(options, &mut |_| {})).await {
@@ -355,7 +355,7 @@ async fn long_chain(home: &Home, store: &Store, evidence: VerifyOptions, lines: 
         file: Some(home.verified()),
         extent: VerifyExtent::SinceLast,
         now_ms: now_ms(),
-        small_lines: SMALL_CHAIN_LINES,
+        small_lines: small_chain_lines(),
     };
     let found = match timeout(VERIFY_TIMEOUT, store.verify_log(run, &mut |_| {})).await {
         Ok(found) => found?,
