@@ -142,7 +142,10 @@ fn refusal(reply: &Reply) -> DryRunResult {
     let (code, message) = match reply {
         Ok(result) => {
             let error = member(result, "structuredContent").and_then(|structure| member(structure, "error"));
-            (word(error.and_then(|error| member(error, "code"))), word(error.and_then(|error| member(error, "message"))))
+            (
+                word(error.and_then(|error| member(error, "code"))),
+                word(error.and_then(|error| member(error, "message"))),
+            )
         }
         Err(error) => {
             let code = error.data.as_deref().and_then(|data| member(data, "code"));

@@ -69,10 +69,7 @@ async fn the_server_gets_one_call_and_the_record_names_both() {
     assert_eq!(stage.sent(), [DRY_ARGS], "parameters that name no dry run are one all the same");
     assert!(report.record.is_some());
     assert_eq!(Got::of(&mut agent, &stage.rig, &send(ARGS, "")).await.code(), "sent");
-    let expected = [
-        json!(["a", "success", "ada", "server", "console"]),
-        json!(["a", "success", null, null, "four"]),
-    ];
+    let expected = [json!(["a", "success", "ada", "server", "console"]), json!(["a", "success", null, null, "four"])];
     assert_eq!(recorded(stage).await, expected);
 }
 
@@ -120,10 +117,8 @@ async fn a_refusal_is_recorded_with_both_names() {
     }
     assert!(matches!(run(&stage, "a", "{").await, Err(ExplainError::Parameters(_))));
     assert_eq!(stage.sent(), [""; 0]);
-    let expected = [
-        json!(["reader", "refused", "ada", null, "console"]),
-        json!(["a", "refused", "ada", null, "console"]),
-    ];
+    let expected =
+        [json!(["reader", "refused", "ada", null, "console"]), json!(["a", "refused", "ada", null, "console"])];
     assert_eq!(recorded(stage).await, expected);
 }
 

@@ -138,7 +138,12 @@ pub(super) async fn explanation(
 }
 
 /// Builds the parameters of a `call_tool_*`, with the intent that a correct agent declares.
-pub(super) fn parameters(name: &ToolName, variant: Variant, arguments: &str, is_dry_run: bool) -> Result<String, String> {
+pub(super) fn parameters(
+    name: &ToolName,
+    variant: Variant,
+    arguments: &str,
+    is_dry_run: bool,
+) -> Result<String, String> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
     let arguments =
         json::read(arguments.as_bytes()).map_err(|error| format!("The arguments are not valid JSON: {error}."))?;
