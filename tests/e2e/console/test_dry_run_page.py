@@ -62,7 +62,7 @@ def test_the_agent_still_has_to_make_its_own(office: Office, browser: Browser) -
 
 
 def test_what_is_refused_says_what_to_do(office: Office, browser: Browser) -> None:
-    office.hire("reader", "--read-only")
+    office.hire("reader", "--operations", "read")
     with office.visitor(browser, phone=True, width=PHONE_WIDTH) as ada:
         run(ada, DELETE, "", {"userId": "u_anna"})
         assert "Choose an agent for the dry run." in ada.text

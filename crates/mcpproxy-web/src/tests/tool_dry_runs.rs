@@ -14,7 +14,7 @@ use mcpproxy_gateway::Files;
 use serde_json::{Value, json};
 
 use super::people::Person;
-use super::{Fixture, text};
+use super::{Fixture, PATIENCE, text};
 use crate::auth::password::Passwords;
 
 const PATH: &str = "/ui/tools/fx/send/dry-run";
@@ -120,12 +120,20 @@ fn has(html: &str, parts: &[&str]) {
     }
 }
 
-/// Returns the records of calls and refusals, oldest first.
-async fn records(fixture: &Fixture) -> Vec<Value> {
-    let page = fixture.get("/api/v1/activity?limit=200").await;
-    let all = page["activities"].as_array().unwrap().iter().rev();
-    let of_calls = all.filter(|one| one["type"] == "call" || one["type"] == "refusal");
-    of_calls.cloned().collect()
+/// Waits for this many records of calls and refusals, and returns them, oldest first.
+async fn records(fixture: &Fixture, count: usize) -> Vec<Value> {
+    let mut commits = fixture.ledger.committed();
+    loop {
+        commits.mark_unchanged();
+        let page = fixture.get("/api/v1/activity?limit=200").await;
+        let all = page["activities"].as_array().unwrap().iter().rev();
+        let of_calls: Vec<Value> = all.filter(|one| !one["tool"].is_null()).cloned().collect();
+        if of_calls.len() >= count && of_calls.iter().all(|one| one["status"] != "started") {
+            assert_eq!(of_calls.len(), count, "{of_calls:?}");
+            return of_calls;
+        }
+        tokio::time::timeout(PATIENCE, commits.changed()).await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
@@ -142,7 +150,7 @@ async fn the_server_simulates_the_call_for_a_user_who_is_present() {
         has(&text(refused).await, &[why, "<div data-presence data-asks>", "id=\"run-password\"", "&#34;max&#34;"]);
     }
     assert_eq!(sent.all(), [] as [Value; 0]);
-    assert!(records(&fixture).await.is_empty());
+    records(&fixture, 0).await;
 
     let (status, html) = run(&fixture, &person, PATH, &fields).await;
     assert_eq!(status, 200, "{html}");
@@ -152,15 +160,14 @@ async fn the_server_simulates_the_call_for_a_user_who_is_present() {
     let typed = format!("{fields}&password=correct+horse");
     assert_eq!(fixture.post_plainly(&person, PATH, &typed).await.status(), 200, "without JavaScript");
 
-    let records = records(&fixture).await;
-    assert_eq!(records.len(), 2);
+    let records = records(&fixture, 2).await;
     let metadata = &records[0]["metadata"];
     assert_eq!(records[0]["agent"], "cursor");
     assert_eq!([&metadata["user"], &metadata["dry_run"], &metadata["endpoint_mode"]], ["anna", "server", "console"]);
     let page = format!("/ui/activity/{}", records[0]["id"].as_str().unwrap());
     let page = fixture.request(http::Method::GET, &page, &[("cookie", &person.cookie)], String::new()).await;
     let page = text(page).await;
-    has(&page, &["<em>anna</em> tried out <em>fx:send</em>", " in the name of agent <em>cursor</em>", "Made by"]);
+    has(&page, &["<em>anna</em> tried out <em>fx:<wbr>send</em>", " in the name of agent <em>cursor</em>", "Made by"]);
     fixture.stop().await;
 }
 
@@ -189,7 +196,7 @@ async fn what_is_not_run_says_what_to_do() {
     }
     let gone = run(&fixture, &person, "/ui/tools/fx/gone/dry-run", &form("cursor", "{}")).await;
     assert_eq!(gone.0, 404);
-    assert!(records(&fixture).await.is_empty(), "nothing was tried");
+    records(&fixture, 0).await;
 
     // The gateway's refusals come with the checks, and are recorded.
     let (status, html) = run(&fixture, &person, PATH, &form("cursor", r#"{"to":7}"#)).await;
@@ -215,8 +222,10 @@ async fn hostile_results_and_arguments_stay_inert() {
         let arguments = json!({"to": to, HOSTILE: HOSTILE}).to_string();
         let (status, html) = run(&fixture, &person, PATH, &form("cursor", &arguments)).await;
         assert_eq!(status, 200, "{html}");
-        for bad in ["<script>alert", "<img src=x", "\u{202E}", "\u{1b}"] {
-            assert!(!html.contains(bad), "{to} {bad:?}");
+        // The form keeps what the user typed, as data. Everything else shows it.
+        let shown = html.split("class=\"what-if-result\"").nth(1).unwrap();
+        for (text, bad) in [(&*html, "<script>alert"), (&html, "<img src=x"), (shown, "\u{202E}"), (shown, "\u{1b}")] {
+            assert!(!text.contains(bad), "{to} {bad:?}");
         }
         has(&html, &["&lt;script&gt;"]);
         assert!(html.len() < 500_000, "{to}: {} bytes", html.len());
