@@ -32,7 +32,7 @@ def made_by_users(office: Office, tool: str) -> list[dict[str, Any]]:
 def test_the_server_simulates_the_call(office: Office, browser: Browser, javascript: bool) -> None:
     before = len(made_by_users(office, "delete_user"))
     with office.visitor(browser, javascript=javascript) as ada:
-        run(ada, DELETE, "cursor", {"userId": "u_anna"})
+        run(ada, DELETE, "cursor", {"userId": "u_max"})
         shown = ada.text
         assert "The server simulated exactly this call" in shown, shown
         assert "unassignedTaskIds" in shown and "user › id" in shown, shown
@@ -64,9 +64,9 @@ def test_the_agent_still_has_to_make_its_own(office: Office, browser: Browser) -
 def test_what_is_refused_says_what_to_do(office: Office, browser: Browser) -> None:
     office.hire("reader", "--operations", "read")
     with office.visitor(browser, phone=True, width=PHONE_WIDTH) as ada:
-        run(ada, DELETE, "", {"userId": "u_anna"})
+        run(ada, DELETE, "", {"userId": "u_max"})
         assert "Choose an agent for the dry run." in ada.text
-        run(ada, DELETE, "reader", {"userId": "u_anna"})
+        run(ada, DELETE, "reader", {"userId": "u_max"})
         assert "Nothing was sent to the server." in ada.text and "Choose another agent" in ada.text, ada.text
         assert "Refused here" in ada.text, "the check that refused it"
         run(ada, DELETE, "cursor", {"userId": "u_gone"})
@@ -79,7 +79,7 @@ def test_a_lost_page_key_asks_for_the_password(office: Office, browser: Browser)
     with office.visitor(browser) as ada:
         ada.do("evaluate", script="localStorage.setItem('mcpproxy-page-key', 'page_wrong')")
         before = len(made_by_users(office, "delete_user"))
-        run(ada, DELETE, "cursor", {"userId": "u_anna"})
+        run(ada, DELETE, "cursor", {"userId": "u_max"})
         assert "Enter your password." in ada.text
         assert ada.do("evaluate", script="document.activeElement.id") == "run-password"
         assert len(made_by_users(office, "delete_user")) == before
