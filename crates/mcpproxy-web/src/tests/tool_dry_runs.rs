@@ -205,7 +205,7 @@ async fn what_is_not_run_says_what_to_do() {
     let (_, html) = run(&fixture, &person, "/ui/tools/fx/wipe/dry-run", &form("cursor", "{}")).await;
     has(&html, &["Nothing was sent to the server.", "The tool is forbidden."]);
     let codes: Vec<(Value, Value)> =
-        records(&fixture).await.iter().map(|one| (one["code"].clone(), one["metadata"]["user"].clone())).collect();
+        records(&fixture, 2).await.iter().map(|one| (one["code"].clone(), one["metadata"]["user"].clone())).collect();
     assert_eq!(
         codes,
         [(json!("invalid_arguments"), json!("anna")), (json!("forbidden_attempt"), json!("anna"))],
