@@ -239,13 +239,15 @@ impl Side {
             Decision::Deny(denial) => (Some(denial.message()), violated(denial)),
             Decision::Allow(_) | Decision::Ask(_) | Decision::Preview(_) | Decision::Repeat(_) => (None, Vec::new()),
         };
-        // As in a live gateway, neither a failed dry run counts nor the preview for an agent that lacks a permission.
+        // As in a live gateway, a failed dry run does not count, nor one of a user, nor the preview for an agent that lacks
+        // a permission.
         let counts = match &decision {
             Decision::Preview(preview) => preview.missing_permissions().is_empty(),
             Decision::Allow(_) | Decision::Ask(_) | Decision::Repeat(_) | Decision::Deny(_) => true,
         };
         let ruling = Ruling::of(&decision);
-        if let (Some(binding), true, Ruling::Allow) = (binding, is_dry_run && counts && !call.has_failed, &ruling) {
+        let counts = counts && !call.has_failed && !read.is_by_user();
+        if let (Some(binding), true, Ruling::Allow) = (binding, is_dry_run && counts, &ruling) {
             self.keep_dry_run(binding, call.clock);
         }
         if let (Some(tool), Ruling::Ask | Ruling::StepUp, false) = (&tool, &ruling, call.is_refusal) {

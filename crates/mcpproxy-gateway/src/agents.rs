@@ -16,6 +16,7 @@ mod session;
 mod session_id;
 mod tokens;
 mod usage;
+mod user_run;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) use session::{OpenRequest, Session, Sessions};
 pub(crate) use session_id::{LIFETIME_MS, SessionIds};
 pub(crate) use tokens::TokenCache;
 pub(crate) use usage::{AgentKey, InUse, OverLimit, SubscribedUris, Usages};
+pub(crate) use user_run::{RunResult, UserRun};
 
 use crate::protocol::Era;
 
@@ -85,6 +87,8 @@ pub(crate) struct ConnectedAgent {
     pub(crate) log_level: Option<LogLevel>,
     /// `None` for the stateless revision, and for simple clients that open no session.
     pub(crate) session: Option<Arc<Session>>,
+    /// Set if a user makes a dry run in the agent's name. `None` for every request of the agent itself.
+    pub(crate) user: Option<Arc<UserRun>>,
 }
 
 impl ConnectedAgent {

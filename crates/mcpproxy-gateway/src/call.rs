@@ -46,7 +46,7 @@ mod target;
 use std::sync::Arc;
 
 use mcpproxy_core::decision::Repeat;
-use mcpproxy_core::{Decision, Declared, Denial, Moment, Tool, ToolName, decide};
+use mcpproxy_core::{Decision, Declared, Denial, Mode, Moment, Tool, ToolName, decide};
 use mcpproxy_store::{RecordId, StoreError};
 use serde_json::json;
 
@@ -121,6 +121,10 @@ async fn run(incoming: &mut Incoming<'_>, target: Target<'_>) -> Result<Reply, S
     let (state, agent) = (incoming.state, incoming.agent);
     // 2 declare: the parameters become an intent and the exact arguments.
     let mut declared = target.declare(&incoming.snapshot, &agent.identity)?;
+    if agent.user.is_some() {
+        // Users make dry runs and nothing else, whatever the parameters say.
+        declared.mode = Mode::DryRun;
+    }
     // 3 resolve: the name becomes a tool, or nothing.
     let tool = incoming.resolve(&declared).await?;
     // The parameters for the gateway itself leave the call.

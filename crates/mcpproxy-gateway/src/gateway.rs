@@ -11,6 +11,7 @@ mod settings;
 mod sign_ins;
 mod tool_changes;
 mod tools;
+mod user_dry_runs;
 mod verification;
 mod what_if;
 
@@ -53,6 +54,7 @@ pub use contracts::{DraftError, Lint, PolicyResult, version};
 pub use readings::{EncoderReadings, GatewayReadings};
 pub use reviews::{History, LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};
+pub use user_dry_runs::{DryRunReport, DryRunResult};
 pub use verification::{LOG_VERIFIED, Verification, fully_verified_ms};
 pub use what_if::{ReplayError, WhatIf};
 

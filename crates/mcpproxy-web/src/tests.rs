@@ -26,6 +26,7 @@ mod sign_in_flood;
 mod stopping;
 mod strangers;
 mod tls;
+mod tool_dry_runs;
 mod tool_pages;
 
 use std::time::{Duration, Instant};

@@ -110,6 +110,11 @@ impl<'a> Read<'a> {
         field(&self.metadata, "approval_id").is_some()
     }
 
+    /// Returns true for a dry run that a user made in the agent's name. It proves nothing for the agent's calls.
+    pub(super) fn is_by_user(&self) -> bool {
+        field(&self.metadata, "user").is_some()
+    }
+
     /// Returns the outcome of a call that no rules can accept, because its parameters are malformed. The parameters of
     /// `call_tool_*` are read again instead, but those of a direct call are not in the log.
     pub(super) fn malformed(&self, call: &LoggedCall<'_>) -> Option<Ruling> {

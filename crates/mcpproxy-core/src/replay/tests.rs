@@ -361,4 +361,10 @@ fn only_a_successful_dry_run_counts_and_it_waits_for_the_user() {
             "newly_asking fx:pay: allow -> ask, 1 calls, R3",
         ],
     );
+    let of_user = (30, "pay", Variant::Write, None, r#"{"dry_run":"server","user":"ada"}"#, args);
+    check(
+        rules(contract, ""),
+        &[of_user, approved(40)],
+        &["newly_refused fx:pay: allow -> dry_run_required, 1 calls, R1"],
+    );
 }

@@ -5,7 +5,7 @@ use mcpproxy_core::json::quote;
 use mcpproxy_core::{Declared, Tool};
 use mcpproxy_store::{Conditional, NewDryRun, NewRecord, Step};
 
-use crate::agents::ConnectedAgent;
+use crate::agents::{ConnectedAgent, RunResult};
 use crate::answer::error_result;
 use crate::message::{self, RECORD_KEY, Reply};
 use crate::record::{self, now_ms};
@@ -25,7 +25,7 @@ pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview
         [] => {
             let declared = Declared::plain(tool.name.clone(), intent.clone(), preview.arguments().clone());
             let declared = Declared { attached: preview.attached().clone(), ..declared };
-            vec![keep_step(agent, tool, &declared, MadeBy::Contract(&text))]
+            keep_step(agent, tool, &declared, MadeBy::Contract(&text)).into_iter().collect()
         }
         _ => Vec::new(),
     };
@@ -50,6 +50,9 @@ pub(super) async fn preview(state: &SharedState, agent: &ConnectedAgent, preview
             ));
         }
     };
+    if let Some(user) = &agent.user {
+        user.ended(RunResult::Preview(sensitive.preview(&text)));
+    }
     Ok(format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{text},\"isError\":false,\
          \"_meta\":{{{}:\"{id}\",{}:{{\"by\":\"contract\"}}}}}}",
@@ -65,21 +68,25 @@ pub(super) enum MadeBy<'a> {
     Contract(&'a str),
 }
 
-/// Builds the step that stores a dry run, under the binding of the real call.
-pub(super) fn keep_step(agent: &ConnectedAgent, tool: &Tool, declared: &Declared, made_by: MadeBy<'_>) -> Step {
+/// Builds the step that stores a dry run, under the binding of the real call. A dry run of a user is not stored: the agent
+/// has not seen it, so it proves nothing for the agent's call.
+pub(super) fn keep_step(agent: &ConnectedAgent, tool: &Tool, declared: &Declared, made_by: MadeBy<'_>) -> Option<Step> {
+    if agent.user.is_some() {
+        return None;
+    }
     let sensitive = Sensitive::of(tool, declared.arguments.as_str());
     let (shown, is_native) = match made_by {
         MadeBy::Server(result) => (sensitive.result(result), true),
         MadeBy::Contract(preview) => (sensitive.preview(preview), false),
     };
-    Step::SaveDryRun(Box::new(NewDryRun {
+    Some(Step::SaveDryRun(Box::new(NewDryRun {
         binding: declared.dry_run_binding(&agent.identity, tool).digest(),
         agent: agent.identity.name.clone(),
         tool: tool.name.to_string(),
         preview: shown.text().to_owned(),
         is_native,
         at_ms: now_ms(),
-    }))
+    })))
 }
 
 /// Builds the `_meta` entry for a dry run that the server made.

@@ -16,7 +16,7 @@ use super::checked_reply::{CheckedReply, FAILURE_KEY, FinalReply};
 use super::claims::{self, FirstCall, KeyedCall};
 use super::cut_answer;
 use super::{Stopped, dry_run, failed, rate_limit};
-use crate::agents::{ConnectedAgent, EndpointMode};
+use crate::agents::{ConnectedAgent, EndpointMode, RunResult};
 use crate::answer::{error_result, with_own_meta};
 use crate::crash::crash_point;
 use crate::message::{INVALID_PARAMS, Reply, RpcError, with_members};
@@ -173,6 +173,9 @@ impl<'a> PermittedCall<'a> {
     pub(super) async fn close(&mut self, state: &SharedState, open: OpenRecord, reply: &CheckedReply) {
         let mode = if self.is_dry_run() { Mode::DryRun } else { Mode::Real };
         let outcome = reply.outcome(&self.tool, mode, &self.sensitive, self.took);
+        if let Some(user) = &self.agent.user {
+            user.ended(RunResult::Server(outcome.clone()));
+        }
         crash_point("before_close");
         let steps = match &self.bound {
             Some(bound) => Box::pin(self.steps_after(state, bound, reply)).await,
@@ -200,7 +203,7 @@ impl<'a> PermittedCall<'a> {
             None => None,
         };
         let dry_run = bound.dry_run.as_ref().zip(stored.of_dry_run());
-        let dry_run = dry_run.map(|((arguments, attached), result)| {
+        let dry_run = dry_run.and_then(|((arguments, attached), result)| {
             let declared = Declared::plain(self.tool.name.clone(), bound.intent.clone(), arguments.clone());
             let declared = Declared { attached: attached.clone(), ..declared };
             dry_run::keep_step(self.agent, &self.tool, &declared, dry_run::MadeBy::Server(result))

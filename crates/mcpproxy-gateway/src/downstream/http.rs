@@ -164,6 +164,7 @@ async fn take_modern(
         capabilities: capabilities.into(),
         log_level,
         session: None,
+        user: None,
     };
     if &*request.method == "subscriptions/listen" {
         return match listen::listen(&state, &agent, id, &request) {
@@ -282,7 +283,8 @@ pub(crate) fn legacy_agent(
         None => (None, "{}".into(), None),
     };
     let Authenticated { agent: identity, lifetime } = sender;
-    ConnectedAgent { identity, lifetime, client, era: Era::Legacy, endpoint_mode, capabilities, log_level, session }
+    let era = Era::Legacy;
+    ConnectedAgent { identity, lifetime, client, era, endpoint_mode, capabilities, log_level, session, user: None }
 }
 
 pub(super) fn not_allowed() -> Response {

@@ -178,6 +178,7 @@ impl Line {
             capabilities: capabilities.into(),
             log_level,
             session: None,
+            user: None,
         };
         if &*request.method == "subscriptions/listen" {
             match listen::listen(&self.gateway.state, &agent, id, &request) {

@@ -74,14 +74,7 @@ impl Gateway {
         let parameters = json::read(parameters.as_bytes())?;
         let agent = match agent {
             None => Agent { name: "any agent".to_owned(), scope: Scope::everything() },
-            Some(name) => {
-                let tokens = self.state.store.list_tokens().await?;
-                let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
-                let stored = token.map(|token| Agent { name: token.name, scope: token.scope });
-                let of_provider = || self.provider_agents().into_iter().find(|agent| agent.name == name);
-                let found = stored.or_else(|| of_provider().map(|agent| Agent::clone(&agent)));
-                found.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))?
-            }
+            Some(name) => self.agent_named(name).await?,
         };
         let snapshot = self.state.snapshot.load_full();
         let name = member(parameters, "name").and_then(json::string_value).and_then(|name| ToolName::parse(&name).ok());
@@ -97,6 +90,16 @@ impl Gateway {
         let moment = Moment { clock: snapshot.clock(), limits: &limits, prior, session_began_ms };
         let explanation = explain(snapshot.decision_inputs(), &agent, variant, parameters, moment);
         Ok((explanation, policy_results(&snapshot, &agent, variant, parameters)))
+    }
+
+    /// Finds an agent by its name: a token that was not revoked, or an agent of the identity provider.
+    pub(super) async fn agent_named(&self, name: &str) -> Result<Agent, ExplainError> {
+        let tokens = self.state.store.list_tokens().await?;
+        let token = tokens.into_iter().find(|token| token.name == name && token.revoked_ms.is_none());
+        let stored = token.map(|token| Agent { name: token.name, scope: token.scope });
+        let of_provider = || self.provider_agents().into_iter().find(|agent| agent.name == name);
+        let found = stored.or_else(|| of_provider().map(|agent| Agent::clone(&agent)));
+        found.ok_or_else(|| ExplainError::NoAgent(Untrusted::new(name)))
     }
 
     /// Returns how long a call of this tool would wait for its rate limit, if the limit is used up.
@@ -141,7 +144,7 @@ impl ListedTool {
     }
 }
 
-/// A call that cannot be explained.
+/// A call that cannot be explained or tried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     #[error("the parameters are not valid JSON")]

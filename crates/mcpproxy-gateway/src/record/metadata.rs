@@ -6,7 +6,8 @@
 //! | `intent_declared` | calls, refusals | false: the agent named no operation, and the variant stands for it |
 //! | `expected` | refusals | what the variant requires of the intent |
 //! | `tool_variant` | calls, refusals | the `call_tool_*` that was used, or that stands for a direct call |
-//! | `endpoint_mode` | calls, refusals | `four`, `server` or `direct` |
+//! | `endpoint_mode` | calls, refusals | `four`, `server` or `direct`; `console` for a dry run of a user |
+//! | `user` | dry runs of users, also refused ones | the user who made it in the agent's name |
 //! | `variant_inferred` | direct calls | the gateway chose the variant, by the tool's contract or annotations |
 //! | `contract` | calls, refusals | the digest and version of the contract that the call was decided by |
 //! | `category` | calls, refusals | the category of the tool's contract |
@@ -29,6 +30,9 @@ pub(crate) const DRY_RUN: &str = "dry_run";
 pub(crate) const REPLAYED_FROM: &str = "replayed_from";
 /// Says that the risk level of the record is not the operator's reviewed one.
 pub(crate) const RISK_SAID_BY: &str = "risk_said_by";
+
+/// The endpoint mode of a dry run that a user makes on a page.
+const CONSOLE: &str = "console";
 
 /// Enough for most calls, so that the text does not grow step by step.
 const USUAL_BYTES: usize = 320;
@@ -150,7 +154,13 @@ impl Metadata {
     }
 
     fn add_surroundings(&mut self, agent: &ConnectedAgent, contract: Option<&NamedContract<'_>>) {
-        self.add_text("endpoint_mode", agent.endpoint_mode.as_str());
+        match &agent.user {
+            None => self.add_text("endpoint_mode", agent.endpoint_mode.as_str()),
+            Some(user) => {
+                self.add_text("endpoint_mode", CONSOLE);
+                self.add_text("user", user.name());
+            }
+        }
         let Some(named) = contract else { return };
         self.add_contract(named);
         if let Some(category) = &named.contract.category {

@@ -50,5 +50,6 @@ mod scope;
 mod sessions;
 mod stopping;
 mod unasked;
+mod user_dry_runs;
 mod welcome;
 mod what_if;

@@ -105,7 +105,7 @@ fn of_page(page: &Page) -> Row {
         "remove_user" => [401, 403, 403, 403, 403, 409],
         // No server is connected, so there is no such tool.
         "tool" | "contract" => [303, 403, 403, 404, 404, 404],
-        "explain_tool" | "change_contract" => [401, 403, 403, 404, 404, 404],
+        "explain_tool" | "dry_run_tool" | "change_contract" => [401, 403, 403, 404, 404, 404],
         // None of these users has a passkey.
         "contract_challenge" => [401, 403, 403, 400, 400, 400],
         "decide" => [401, 403, 403, 403, 303, 303],

@@ -232,7 +232,14 @@ async fn calls_are_explained_and_not_made() {
     );
     let (_, html) = post(&fixture, &person, path, "variant=read&arguments=%7B%22to%22%3A%5B%5D%7D").await;
     has(&html, &["This call would be refused.", "Agents call this tool with call_tool_destructive.", "Not reached"]);
-    has(&html, &["The server says that the tool does more: destructive.", "every call belongs to an agent"]);
+    has(
+        &html,
+        &[
+            "The server says that the tool does more: destructive.",
+            "Run the dry run",
+            "the agent still has to make its own",
+        ],
+    );
     has(&html, &["call tool-read fx:send --args &#39;{&#34;to&#34;:[]}&#39; --dry-run"]);
     for to_agents in ["use call_tool_", "Use call_tool_", "Make the call to request", "Ask the user"] {
         assert!(!html.contains(to_agents), "{to_agents}\n{html}");

@@ -1,6 +1,7 @@
 //! The pages below `/ui/tools`: search and list, one tool, and its contract.
 
 mod contract;
+mod dry_run;
 mod one;
 
 use axum::extract::State;
@@ -50,6 +51,16 @@ pub(super) const PAGES: &[Page] = &[
         sent_from: None,
         is_stream: false,
         handler: |method| on(method, one::explain),
+    },
+    Page {
+        name: "dry_run_tool",
+        method: Verb::Post,
+        path: "/ui/tools/{server}/{tool}/dry-run",
+        access: PageAccess::User,
+        decides: false,
+        sent_from: Some("/ui/tools"),
+        is_stream: false,
+        handler: |method| on(method, dry_run::run),
     },
     Page {
         name: "contract",

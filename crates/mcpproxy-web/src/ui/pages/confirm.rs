@@ -37,11 +37,12 @@ use crate::wire::state_now;
 use arguments::Arguments;
 use attached::Attached;
 use outcome::{Outcome, Piece};
-use preview::{FailedPreview, Preview};
+use preview::FailedPreview;
 use standing::StandingForm;
 
+pub(crate) use arguments::ShownValue;
 pub(crate) use outcome::{decider, state_time};
-pub(crate) use preview::preview_text;
+pub(crate) use preview::{Preview, preview_text};
 pub(crate) use standing::TypedStanding;
 
 #[derive(Template)]
@@ -126,7 +127,7 @@ impl Confirm {
         let about = ApprovalDetails::of(approval);
         let state = state_now(approval, now_ms);
         let text = |name: &str| about.text(name).filter(|text| !text.trim().is_empty());
-        let preview = view.dry_run.as_ref().map(|dry_run| Preview::new(dry_run, &about, now_ms));
+        let preview = view.dry_run.as_ref().map(|dry_run| Preview::new(dry_run, about.said_by("side_effects"), now_ms));
         let arguments = Arguments::new(view, now_ms);
         Self {
             error: typed.error.clone(),

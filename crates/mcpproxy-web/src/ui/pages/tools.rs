@@ -8,6 +8,7 @@ pub(crate) mod explained;
 pub(crate) mod found;
 pub(crate) mod one;
 pub(crate) mod parameters;
+pub(crate) mod ran;
 pub(crate) mod rule;
 pub(crate) mod text_diff;
 pub(crate) mod typed;

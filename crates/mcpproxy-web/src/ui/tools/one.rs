@@ -1,4 +1,4 @@
-//! The page of one tool, and the decision on a call that is not made.
+//! The page of one tool, and the decision on a call that is not made. `dry_run.rs` runs the dry run of the same form.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -11,6 +11,7 @@ use mcpproxy_store::{Filter, StoreError};
 
 use super::not_found;
 use crate::auth::identity::{AppState, SignedInUser};
+use crate::ui::form::Form;
 use crate::ui::pages::page;
 use crate::ui::pages::tools::explained::Explained;
 use crate::ui::pages::tools::one::{About, OneTool, TypedCall};
@@ -53,7 +54,7 @@ pub(super) fn missing(app: &AppState, name: &ToolName) -> Response {
     notice(StatusCode::OK, &format!("{name} is quarantined"), &text, (&link, "Review the server"))
 }
 
-async fn content(
+pub(super) async fn content(
     app: &AppState,
     signed: &SignedInUser,
     name: &ToolName,
@@ -86,41 +87,63 @@ async fn history(app: &AppState, name: &ToolName) -> Result<History, StoreError>
 }
 
 async fn explained(app: &AppState, name: &ToolName, posted: &Posted) -> Result<Response, StoreError> {
-    let form = &posted.form;
-    let typed = TypedCall {
+    let typed = typed_call(&posted.form);
+    let Some(mut content) = content(app, &posted.signed, name, &typed).await? else { return Ok(missing(app, name)) };
+    let status = match explanation(app, name, &typed).await? {
+        Ok(explained) => {
+            content.explained = Some(explained);
+            StatusCode::OK
+        }
+        Err(error) => {
+            content.error = Some(error);
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+    };
+    Ok(page(status, &content))
+}
+
+/// Reads the form.
+pub(super) fn typed_call(form: &Form) -> TypedCall {
+    TypedCall {
         arguments: Some(form.or_empty("arguments").to_owned()),
         agent: form.or_empty("agent").trim().to_owned(),
         variant: Variant::from_operation(form.or_empty("variant")),
         is_dry_run: form.text("dry_run").is_some(),
-    };
-    let Some(mut content) = content(app, &posted.signed, name, &typed).await? else { return Ok(missing(app, name)) };
-    let variant = typed.variant.or_else(|| app.web.gateway.contract(name).map(|tool| tool.call_with()));
-    let (Some(variant), Some(arguments)) = (variant, typed.arguments.as_deref()) else { return Ok(not_found()) };
+    }
+}
+
+/// Explains the decision on the call, or says why that is not possible.
+pub(super) async fn explanation(
+    app: &AppState,
+    name: &ToolName,
+    typed: &TypedCall,
+) -> Result<Result<Explained, String>, StoreError> {
+    let gone = || Err("The server no longer offers this tool.".to_owned());
+    let Some(tool) = app.web.gateway.contract(name) else { return Ok(gone()) };
+    let variant = typed.variant.unwrap_or_else(|| tool.call_with());
+    let arguments = typed.arguments.as_deref().unwrap_or_default();
     let parameters = match parameters(name, variant, arguments, typed.is_dry_run) {
         Ok(parameters) => parameters,
-        Err(error) => {
-            content.error = Some(error);
-            return Ok(page(StatusCode::UNPROCESSABLE_ENTITY, &content));
-        }
+        Err(error) => return Ok(Err(error)),
     };
     let agent = Some(typed.agent.as_str()).filter(|agent| !agent.is_empty());
     match app.web.gateway.explain(agent, variant, &parameters).await {
         Ok((explanation, policies)) => {
-            let contract = app.web.gateway.contract(name);
-            let is_forbidden = contract.is_some_and(|tool| tool.contract.risk() == Some(RiskLevel::Forbidden));
-            content.explained = Some(Explained::new(explanation, policies, variant, typed.is_dry_run, is_forbidden));
-            Ok(page(StatusCode::OK, &content))
+            let is_forbidden = tool.contract.risk() == Some(RiskLevel::Forbidden);
+            Ok(Ok(Explained::new(explanation, policies, variant, typed.is_dry_run, is_forbidden)))
         }
         Err(ExplainError::Store(error)) => Err(error),
-        Err(error) => {
-            content.error = Some(sentence(&error));
-            Ok(page(StatusCode::UNPROCESSABLE_ENTITY, &content))
-        }
+        Err(error) => Ok(Err(sentence(&error))),
     }
 }
 
 /// Builds the parameters of a `call_tool_*`, with the intent that a correct agent declares.
-fn parameters(name: &ToolName, variant: Variant, arguments: &str, is_dry_run: bool) -> Result<String, String> {
+pub(super) fn parameters(
+    name: &ToolName,
+    variant: Variant,
+    arguments: &str,
+    is_dry_run: bool,
+) -> Result<String, String> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
     let arguments =
         json::read(arguments.as_bytes()).map_err(|error| format!("The arguments are not valid JSON: {error}."))?;
@@ -129,11 +152,12 @@ fn parameters(name: &ToolName, variant: Variant, arguments: &str, is_dry_run: bo
     Ok(format!("{{\"name\":{name},\"args\":{arguments},\"intent\":{{\"operation_type\":{operation}}}{dry_run}}}"))
 }
 
-fn sentence(error: &ExplainError) -> String {
+/// Words why a call cannot be explained or tried out.
+pub(super) fn sentence(error: &ExplainError) -> String {
     match error {
         ExplainError::NoAgent(_) => "There is no agent with that name. Choose another one.".to_owned(),
         ExplainError::NotConnected(_) | ExplainError::Parameters(_) | ExplainError::Store(_) => {
-            format!("The call cannot be explained: {error}.")
+            format!("The call cannot be decided: {error}.")
         }
     }
 }

@@ -174,6 +174,59 @@ pub(crate) fn next_step(code: ErrorCode) -> &'static str {
     }
 }
 
+/// Says what a user does next who made a dry run that was refused or failed. Nobody told an agent anything.
+pub(crate) fn next_step_of_dry_run(code: ErrorCode) -> &'static str {
+    use ErrorCode as Code;
+    match code {
+        Code::MissingIntent
+        | Code::MissingOperationType
+        | Code::IntentMismatch
+        | Code::InvalidOperationType
+        | Code::InvalidSensitivity
+        | Code::ReasonTooLong
+        | Code::UnknownField
+        | Code::InvalidField
+        | Code::InvalidToolName
+        | Code::InvalidArgs
+        | Code::InvalidIntent
+        | Code::InvalidArguments
+        | Code::InvalidIdempotencyKey
+        | Code::IdempotencyConflict
+        | Code::ResultTooLarge => "Correct the arguments, and run it again.",
+        Code::ServerMismatch | Code::ContractMismatch => {
+            "Choose the variant with which agents call this tool, and run it again."
+        }
+        Code::ToolNotFound | Code::ServerNotFound => {
+            "Check that the server is connected, and choose an agent whose token allows it."
+        }
+        Code::PermissionDenied => "Choose another agent, or change the token of this one on the page Agents.",
+        Code::RateLimitExceeded | Code::AgentLimit | Code::UpstreamBusy => "Run it again later.",
+        Code::OutputMismatch => {
+            "Compare the result with the contract, and correct the contract or tell the server’s author."
+        }
+        Code::ToolQuarantined
+        | Code::ContractRequired
+        | Code::PolicyViolation
+        | Code::OutcomeUnknown
+        | Code::UpstreamTimeout
+        | Code::UpstreamProtocolError
+        | Code::Cancelled
+        | Code::DryRunRequired
+        | Code::ConfirmationRequired
+        | Code::ApprovalDenied
+        | Code::ApprovalExpired
+        | Code::ApprovalAlreadyUsed
+        | Code::ApprovalNotFound
+        | Code::ApprovalStale
+        | Code::ApprovalArgsMismatch
+        | Code::ContractsDiffer
+        | Code::TooManyApprovals
+        | Code::AuditUnavailable
+        | Code::UpstreamUnavailable
+        | Code::SignInRequired => next_step(code),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use mcpproxy_core::{DeniedBy, Untrusted};

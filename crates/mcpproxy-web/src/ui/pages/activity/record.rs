@@ -10,7 +10,7 @@ use super::bounded::{line, lines};
 use super::links::Filters;
 use super::payload::{ShownPayload, counted};
 use super::steps::{Step, approval_of, steps};
-use super::story::{FORBIDDEN_ATTEMPT, Story, assurance, decider, meaning};
+use super::story::{FORBIDDEN_ATTEMPT, Story, assurance, decider, meaning, user_of};
 use super::words::{self, code, member, tool_name};
 use crate::ui::pages::labels::{Risk, State, Time};
 use crate::ui::pages::{Frame, filters};
@@ -113,7 +113,10 @@ impl RecordPage {
             decision: decision(record, &metadata, known.approval.as_ref()),
             message: message.map(|text| lines(text, DETAILS_HTML).0),
             is_for_agent: is_for_agent(record, &metadata),
-            next_step: own_code(record, &metadata).map(advice::next_step),
+            next_step: own_code(record, &metadata).map(|code| match user_of(record, &metadata) {
+                None => advice::next_step(code),
+                Some(_) => advice::next_step_of_dry_run(code),
+            }),
             facts: facts(record, &metadata),
             payloads: payloads.into_iter().flatten().collect(),
             place: place(record, known.place.as_ref()),
@@ -254,6 +257,7 @@ fn facts(record: &Record, metadata: &Value) -> Vec<Fact> {
     if let Some(agent) = record.agent.as_deref() {
         facts.push(Fact::new("Agent", agent).at(Filters::of(&[("agent", agent)]).list()));
     }
+    facts.extend(user_of(record, metadata).map(|user| Fact::new("Made by", user)));
     if let Some(client) = &record.client {
         facts.push(Fact { is_unverified: true, ..Fact::new("Client", client.for_json()) });
     }
@@ -267,7 +271,8 @@ fn facts(record: &Record, metadata: &Value) -> Vec<Fact> {
     }
     facts.extend(member(metadata, "category").map(|category| Fact::new("Category", category)));
     facts.extend(member(metadata, "tool_variant").map(|variant| Fact::code("Called with", variant)));
-    facts.extend(member(metadata, "endpoint_mode").map(|mode| Fact::code("Address", endpoint(mode))));
+    let mode = member(metadata, "endpoint_mode").filter(|mode| *mode != "console");
+    facts.extend(mode.map(|mode| Fact::code("Address", endpoint(mode))));
     if let Some(expected) = metadata.get("expected").and_then(|expected| member(expected, "operation_type")) {
         facts.push(Fact::new("Expected intent", expected));
     }

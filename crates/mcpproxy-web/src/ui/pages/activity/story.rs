@@ -61,6 +61,11 @@ fn headline(record: &Record, metadata: &Value) -> Sentence {
         let sentence = say("Agent ").name(agent).say(" ").joined(sentence);
         with_intent(sentence, record.intent_type)
     };
+    if let Some(user) = user_of(record, metadata) {
+        let verb = if record.kind == Kind::Refusal { " wanted to try out " } else { " tried out " };
+        let sentence = with_intent(Sentence::default().name(user).say(verb).name(&tool), record.intent_type);
+        return sentence.say(" in the name of agent ").name(agent);
+    }
     match record.kind {
         Kind::Call => match record.mark() {
             CallMark::Real => by(say("called ").name(&tool)),
@@ -91,6 +96,11 @@ fn with_intent(sentence: Sentence, intent: Option<Variant>) -> Sentence {
         Some(variant) => sentence.say(" as ").name(variant.operation()),
         None => sentence,
     }
+}
+
+/// Returns the user who made a dry run in the agent's name.
+pub(super) fn user_of<'m>(record: &Record, metadata: &'m Value) -> Option<&'m str> {
+    member(metadata, "user").filter(|_| matches!(record.kind, Kind::Call | Kind::Refusal))
 }
 
 /// Says which step of an approval the record is about.

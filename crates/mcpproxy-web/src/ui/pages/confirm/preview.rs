@@ -6,7 +6,7 @@
 //! members become sentences whoever wrote them, and the page says who did. All other members are rows of the table.
 
 use mcpproxy_core::{Parts, json};
-use mcpproxy_gateway::{ApprovalDetails, FailedDryRun, SaidBy};
+use mcpproxy_gateway::{FailedDryRun, SaidBy};
 use mcpproxy_store::StoredDryRun;
 use serde_json::Value;
 
@@ -70,7 +70,8 @@ impl FailedPreview {
 }
 
 impl Preview {
-    pub(crate) fn new(dry_run: &StoredDryRun, about: &ApprovalDetails, now_ms: i64) -> Self {
+    /// `said_by` is the source of the side effects that a preview of the gateway names.
+    pub(crate) fn new(dry_run: &StoredDryRun, said_by: Option<SaidBy>, now_ms: i64) -> Self {
         let text = dry_run.preview.for_json();
         let structure = structure(text);
         let (mut sentences, mut table) = (Vec::new(), Table::default());
@@ -83,8 +84,8 @@ impl Preview {
         sentences.truncate(MAX_SENTENCES);
         Self {
             is_native: dry_run.is_native,
-            is_of_server: about.said_by("side_effects") == Some(SaidBy::Server),
-            is_draft: about.said_by("side_effects") == Some(SaidBy::Draft),
+            is_of_server: said_by == Some(SaidBy::Server),
+            is_draft: said_by == Some(SaidBy::Draft),
             is_old: now_ms - dry_run.at_ms > OLD_MS,
             iso: crate::time::format(dry_run.at_ms),
             age: Time::new(dry_run.at_ms, now_ms).words,

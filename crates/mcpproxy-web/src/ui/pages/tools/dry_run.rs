@@ -1,8 +1,7 @@
 //! The command that makes a dry run of the call in the form.
 //!
-//! The page itself makes none. Every call to a server belongs to an agent: its token has the permissions, its name is in
-//! policies, rate limits and the log. A signed-in user has neither, and a call in the name of another would be a false
-//! record. So the page gives the command, which makes the dry run as the agent of the terminal, on the path of every call.
+//! The page makes the dry run too, in the name of an agent that the user chooses. The command makes it as the agent of the
+//! terminal, which is the way for scripts and for an agent that has to make its own.
 
 use mcpproxy_core::{ToolName, Variant, json};
 

@@ -13,6 +13,7 @@ use super::condition::when;
 use super::dry_run::DryRunCommand;
 use super::explained::Explained;
 use super::parameters::{self, Parameters};
+use super::ran::Ran;
 use super::rule::needs;
 use super::{Choice, rated_by, risk_of, variant_word};
 use crate::ui::pages::activity::words;
@@ -75,6 +76,8 @@ pub(crate) struct OneTool {
     pub(crate) dry_run: DryRunCommand,
     pub(crate) error: Option<String>,
     pub(crate) explained: Option<Explained>,
+    /// The dry run that the user has just made.
+    pub(crate) ran: Option<Ran>,
     /// True right after the contract was saved.
     pub(crate) is_saved: bool,
 }
@@ -187,6 +190,7 @@ impl OneTool {
             },
             error: None,
             explained: None,
+            ran: None,
             is_saved: false,
         }
     }
