@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::postings_code::{OFFSETS, Offsets, encode, find};
+use crate::postings_code::{Encoder, OFFSETS, Offsets, find};
 
 type Lists = BTreeMap<u32, BTreeSet<u16>>;
 
@@ -23,9 +23,11 @@ pub(crate) fn check(bytes: &[u8]) {
         let trigram = if number & 0x8000_0000 == 0 { number >> 10 & 0xff_ffff } else { number >> 10 & 3 };
         written.entry(trigram).or_default().insert(offset);
     }
-    let pairs: Vec<(u32, u16)> =
-        written.iter().flat_map(|(trigram, offsets)| offsets.iter().map(|offset| (*trigram, *offset))).collect();
-    assert_eq!(found(&encode(&pairs), &written), Some(written), "{bytes:?}");
+    let mut encoder = Encoder::default();
+    for (trigram, offsets) in &written {
+        encoder.add(*trigram, &offsets.iter().copied().collect::<Vec<_>>());
+    }
+    assert_eq!(found(&encoder.into_bytes(), &written), Some(written), "{bytes:?}");
 }
 
 /// The offsets of these trigrams.
