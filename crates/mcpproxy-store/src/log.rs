@@ -17,6 +17,7 @@ mod line;
 pub(crate) mod list;
 pub(crate) mod meter;
 mod operation;
+mod partitions;
 pub(crate) mod place;
 mod positions;
 pub(crate) mod queue;

@@ -135,7 +135,9 @@ async fn payloads_over_the_limit_go_oldest_first(place: &Place) {
         ledger.close(open, outcome, WaitFor::Queue).await.unwrap();
     }
     ledger.finish().await.unwrap();
-    let limit = Retention { payload_bytes: Some(EACH as u64 * 20), ..NO_RETENTION };
+    // PostgreSQL deletes rows when there is a tenth more.
+    let max_bytes = if place.cluster.is_some() { 181_819 } else { EACH as u64 * 20 };
+    let limit = Retention { payload_bytes: Some(max_bytes), ..NO_RETENTION };
     let ledger = start(place, &store, limit).await;
     until("payloads over the limit are gone", async || place.sql("SELECT count(*) FROM payloads").await == [20]).await;
     ledger.finish().await.unwrap();

@@ -112,6 +112,8 @@ impl Ledger {
         let verifier = key.verifier().clone();
         store.check_chain(&verifier, newest_checkpoint.as_deref()).await?;
         let mut database = store.database().record_writer(&verifier, now_ms()).await?;
+        let retainer = Retainer::new(retention);
+        retainer.prepare(&mut database, now_ms()).await?;
         let interrupted = database.close_interrupted().await?;
         let signed_seq = database.signed_seq().await?;
         let chain = database.chain();
@@ -122,7 +124,7 @@ impl Ledger {
         let (sender, committed) = watch::channel(0);
         let (roll_ups, roll_up_waiters) = mpsc::channel(1);
         let copies = Copies::start(CopyPaths { newest: newest_checkpoint.clone(), all: checkpoints_to });
-        let keeper = Keeper::new(key, copies, Retainer::new(retention), signed_seq);
+        let keeper = Keeper::new(key, copies, retainer, signed_seq);
         let writer = Writer {
             queue: Arc::clone(&queue),
             pulse: Arc::clone(&pulse),

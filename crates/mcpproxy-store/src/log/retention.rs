@@ -5,6 +5,9 @@
 //! so "older than" is a range of primary keys. Then each step removes at most 500 rows. The writer runs a step when it
 //! is idle, or after a commit if a step is late, because a busy gateway must remove records, too.
 //!
+//! With PostgreSQL, payloads go as whole partitions, and a step drops one of them. Rows in a partition that has expired in
+//! part stay until they are a tenth older, or a tenth more (`partitions.rs`).
+//!
 //! Payloads are separate from the chain, so removing them breaks nothing. Records are removed from the start of the
 //! chain only, with a signed removal (`removal.rs`). A call that has not ended stops the removal, and so does the
 //! newest record, which holds the end of the chain.
@@ -14,10 +17,12 @@ use std::time::Duration;
 use mcpproxy_core::settings::Retention;
 use tokio::time::Instant;
 
+use super::partitions;
 use crate::error::with_causes;
 use crate::log::sql::{More, RecordWriter};
 use crate::log::tally::HOUR_MS;
 use crate::record::id::Key;
+use crate::sql::Dialect;
 use crate::{SigningKey, StoreError};
 
 const PAUSE: Duration = Duration::from_secs(600);
@@ -36,9 +41,19 @@ pub(crate) struct Retainer {
 
 /// Cutoffs of one round: everything before these keys is removed.
 #[derive(Clone, Copy)]
-pub(crate) struct Round {
-    pub(crate) payloads: Option<Key>,
-    pub(crate) records: Option<Key>,
+struct Round {
+    /// Whole partitions of payloads. `None` with SQLite, and after the last one.
+    partitions: Option<Key>,
+    /// Payloads, row by row.
+    payloads: Option<Key>,
+    records: Option<Key>,
+}
+
+/// What is kept beyond the settings, because it may soon go as a whole partition.
+#[derive(Clone, Copy)]
+enum Spare {
+    Nothing,
+    Tenth,
 }
 
 impl Retainer {
@@ -52,6 +67,13 @@ impl Retainer {
 
     pub(crate) fn is_late(&self) -> bool {
         self.due.elapsed() >= LATE
+    }
+
+    /// Creates the partitions that the first records need.
+    pub(crate) async fn prepare(&self, database: &mut RecordWriter, now_ms: i64) -> Result<(), StoreError> {
+        let sizes = sizes(&self.retention, database).await?;
+        create_partitions(&self.retention, &sizes, database, now_ms).await;
+        Ok(())
     }
 
     pub(crate) async fn step(&mut self, database: &mut RecordWriter, key: &SigningKey, now_ms: i64) {
@@ -71,37 +93,44 @@ impl Retainer {
         key: &SigningKey,
         now_ms: i64,
     ) -> Result<More, StoreError> {
-        let round = match self.round {
+        let mut round = match self.round {
             Some(round) => round,
             None => Round::begin(&self.retention, database, now_ms).await?,
         };
+        let more = round.remove_some(database, key, now_ms).await;
         self.round = Some(round);
-        round.remove_some(database, key, now_ms).await
+        more
     }
 }
 
 impl Round {
-    pub(crate) async fn begin(
-        retention: &Retention,
-        database: &mut RecordWriter,
-        now_ms: i64,
-    ) -> Result<Self, StoreError> {
-        let before = |age: Duration| Key::at(now_ms - i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        let mut payloads = retention.payloads.map(before);
-        if let Some(max_bytes) = retention.payload_bytes {
-            let hours = database.payload_bytes_by_hour().await?;
-            payloads = payloads.max(cutoff_for_bytes(&hours, max_bytes, now_ms));
-        }
-        Ok(Self { payloads, records: retention.records.map(before) })
+    async fn begin(retention: &Retention, database: &mut RecordWriter, now_ms: i64) -> Result<Self, StoreError> {
+        let sizes = sizes(retention, database).await?;
+        create_partitions(retention, &sizes, database, now_ms).await;
+        let payloads = |spare| payload_cutoff(retention, &sizes, spare, now_ms);
+        let records = retention.records.map(|age| before(age, now_ms));
+        Ok(match database.dialect() {
+            Dialect::Sqlite => Self { partitions: None, payloads: payloads(Spare::Nothing), records },
+            Dialect::Postgres => {
+                Self { partitions: payloads(Spare::Nothing), payloads: payloads(Spare::Tenth), records }
+            }
+        })
     }
 
     /// Payloads first: they take most of the space.
-    pub(crate) async fn remove_some(
-        &self,
+    async fn remove_some(
+        &mut self,
         database: &mut RecordWriter,
         key: &SigningKey,
         now_ms: i64,
     ) -> Result<More, StoreError> {
+        // Not again in this round if there are no more, or if the next one is in use.
+        if let Some(before) = self.partitions.take()
+            && database.drop_partition(before).await? == More::Yes
+        {
+            self.partitions = Some(before);
+            return Ok(More::Yes);
+        }
         if let Some(before) = self.payloads
             && database.remove_payloads(before).await? == More::Yes
         {
@@ -112,6 +141,39 @@ impl Round {
             None => Ok(More::No),
         }
     }
+}
+
+/// The bytes of payloads of each hour, newest first, if their total is limited.
+async fn sizes(retention: &Retention, database: &mut RecordWriter) -> Result<Vec<(i64, u64)>, StoreError> {
+    match retention.payload_bytes {
+        Some(_) => database.payload_bytes_by_hour().await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// A failure is only logged. Payloads without a partition go to the default one.
+async fn create_partitions(retention: &Retention, sizes: &[(i64, u64)], database: &mut RecordWriter, now_ms: i64) {
+    let width = partitions::width(retention, sizes, now_ms.div_euclid(HOUR_MS));
+    if let Err(error) = database.create_partitions(width, now_ms).await {
+        tracing::warn!(error = with_causes(&error), "could not create partitions of payloads");
+    }
+}
+
+fn payload_cutoff(retention: &Retention, sizes: &[(i64, u64)], spare: Spare, now_ms: i64) -> Option<Key> {
+    let (age, max_bytes) = (retention.payloads, retention.payload_bytes);
+    let (age, max_bytes) = match spare {
+        Spare::Nothing => (age, max_bytes),
+        Spare::Tenth => (
+            age.map(|age| age.saturating_add(age / 10)),
+            max_bytes.map(|max_bytes| max_bytes.saturating_add(max_bytes / 10)),
+        ),
+    };
+    let by_size = max_bytes.and_then(|max_bytes| cutoff_for_bytes(sizes, max_bytes, now_ms));
+    age.map(|age| before(age, now_ms)).max(by_size)
+}
+
+fn before(age: Duration, now_ms: i64) -> Key {
+    Key::at(now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
 }
 
 /// The cutoff that leaves about `max_bytes`. `hours` are ordered newest first. Within the hour that exceeds the limit,

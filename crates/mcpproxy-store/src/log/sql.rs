@@ -3,6 +3,7 @@
 mod batch;
 mod chains;
 mod counts;
+mod partitions;
 mod queries;
 mod read;
 mod recover;

@@ -2,34 +2,61 @@
 //!
 //! The schema is written once, in the dialect of SQLite. `for_postgres` translates the few words that differ. Each file
 //! in `schema/` raises the version by one and ends with the statement that says so. To change the schema, add a file
-//! and list it in `STEPS`; never change an existing one.
+//! and list it in `STEPS`; never change an existing one. A step that SQLite cannot follow has a second file of the same
+//! name in `schema_postgres/`, in the dialect of PostgreSQL. Both must leave the same tables with the same columns.
+
+use std::borrow::Cow;
 
 use super::driver::{Connection, Dialect, Statement};
 use crate::{Location, StoreError};
 
 /// Step `n` upgrades to version `n + 1`.
-const STEPS: &[&str] = &[
-    include_str!("schema/0001_tokens_and_records.sql"),
-    include_str!("schema/0002_approvals_and_users.sql"),
-    include_str!("schema/0003_fewer_index_entries.sql"),
-    include_str!("schema/0004_marked_counts.sql"),
-    include_str!("schema/0005_operator_files.sql"),
-    include_str!("schema/0006_attempts.sql"),
-    include_str!("schema/0007_pins.sql"),
-    include_str!("schema/0008_people.sql"),
-    include_str!("schema/0009_server_sign_ins.sql"),
-    include_str!("schema/0010_cluster.sql"),
-    include_str!("schema/0011_agent_sessions.sql"),
-    include_str!("schema/0012_exports.sql"),
-    include_str!("schema/0013_tool_vectors.sql"),
-    include_str!("schema/0014_series.sql"),
-    include_str!("schema/0015_search.sql"),
-    include_str!("schema/0016_series_index.sql"),
+const STEPS: &[Step] = &[
+    Step::Same(include_str!("schema/0001_tokens_and_records.sql")),
+    Step::Same(include_str!("schema/0002_approvals_and_users.sql")),
+    Step::Same(include_str!("schema/0003_fewer_index_entries.sql")),
+    Step::Same(include_str!("schema/0004_marked_counts.sql")),
+    Step::Same(include_str!("schema/0005_operator_files.sql")),
+    Step::Same(include_str!("schema/0006_attempts.sql")),
+    Step::Same(include_str!("schema/0007_pins.sql")),
+    Step::Same(include_str!("schema/0008_people.sql")),
+    Step::Same(include_str!("schema/0009_server_sign_ins.sql")),
+    Step::Same(include_str!("schema/0010_cluster.sql")),
+    Step::Same(include_str!("schema/0011_agent_sessions.sql")),
+    Step::Same(include_str!("schema/0012_exports.sql")),
+    Step::Same(include_str!("schema/0013_tool_vectors.sql")),
+    Step::Same(include_str!("schema/0014_series.sql")),
+    Step::Same(include_str!("schema/0015_search.sql")),
+    Step::Same(include_str!("schema/0016_series_index.sql")),
+    Step::Differs {
+        sqlite: include_str!("schema/0017_payload_partitions.sql"),
+        postgres: include_str!("schema_postgres/0017_payload_partitions.sql"),
+    },
 ];
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";
 /// An arbitrary number that all gateways share.
 pub(super) const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7163470112)";
+
+/// The text that raises the schema version by one.
+enum Step {
+    /// One text for both databases.
+    Same(&'static str),
+    Differs {
+        sqlite: &'static str,
+        postgres: &'static str,
+    },
+}
+
+impl Step {
+    fn text(&self, dialect: Dialect) -> Cow<'static, str> {
+        match (self, dialect) {
+            (Self::Same(text), Dialect::Postgres) => for_postgres(text).into(),
+            (Self::Same(text) | Self::Differs { sqlite: text, .. }, Dialect::Sqlite) => (*text).into(),
+            (Self::Differs { postgres: text, .. }, Dialect::Postgres) => (*text).into(),
+        }
+    }
+}
 
 pub(super) async fn run(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     if version(connection).await? == KNOWN {
@@ -70,10 +97,7 @@ pub(super) async fn create(connection: &mut Connection, target: i64) -> Result<(
     }
     let found = usize::try_from(version(connection).await?).unwrap_or(0);
     for step in STEPS.iter().take(usize::try_from(target).unwrap_or(0)).skip(found) {
-        let text = match connection.dialect() {
-            Dialect::Sqlite => (*step).to_owned(),
-            Dialect::Postgres => for_postgres(step),
-        };
+        let text = step.text(connection.dialect());
         connection.run(&text).await.map_err(StoreError::while_trying(DOING))?;
     }
     Ok(())
@@ -145,7 +169,7 @@ mod tests {
         let connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let mut connection = Connection::Sqlite(Box::new(connection));
         for (index, step) in STEPS.iter().enumerate() {
-            connection.run(step).await.unwrap();
+            connection.run(&step.text(Dialect::Sqlite)).await.unwrap();
             assert_eq!(version(&mut connection).await.unwrap(), index as i64 + 1);
         }
     }
@@ -162,13 +186,14 @@ mod tests {
 
     /// During a rolling update, gateways of the previous version go on after the first gateway of this version has
     /// upgraded the database. So the newest steps may only add: tables, indexes for speed, and columns that may be empty.
+    /// What a step does with PostgreSQL alone needs a test of its own, such as `tests/partitions.rs`.
     #[test]
     fn the_newest_steps_leave_the_previous_version_working() {
         let newest = STEPS.get(PREVIOUS..).unwrap();
         assert!(!newest.is_empty());
-        let text: Vec<&str> =
-            newest.iter().flat_map(|step| step.lines()).map(|line| line.split("--").next().unwrap()).collect();
-        let text = text.join("\n");
+        let texts: Vec<_> = newest.iter().map(|step| step.text(Dialect::Sqlite)).collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let text = lines.map(|line| line.split("--").next().unwrap()).collect::<Vec<_>>().join("\n");
         for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
             let begins = |words: &str| statement.starts_with(words);
             let adds_column =

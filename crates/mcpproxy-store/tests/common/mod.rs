@@ -131,6 +131,19 @@ impl Place {
         }
     }
 
+    /// Puts the payloads into one table, as they were before schema version 17.
+    pub(crate) async fn undo_partitions(&self) {
+        if self.cluster.is_some() {
+            self.sql(
+                "CREATE TABLE whole (key BIGINT PRIMARY KEY, args TEXT, result TEXT);
+                 INSERT INTO whole SELECT key, args, result FROM payloads;
+                 DROP TABLE payloads;
+                 ALTER TABLE whole RENAME TO payloads;",
+            )
+            .await;
+        }
+    }
+
     /// Makes every write fail, as a full disk does, until `mend_log`.
     pub(crate) async fn break_log(&self) {
         for table in ["records", "chains"] {

@@ -5,7 +5,7 @@ use super::read::{COLUMN_COUNT, COLUMNS, record};
 use crate::log::line::Hash;
 use crate::log::removal::Stub;
 use crate::record::id::Key;
-use crate::sql::{Database, Row, Statement, Value};
+use crate::sql::{Database, Dialect, Row, Statement, Value};
 use crate::{Record, RecordId, StoreError};
 
 const DOING: &str = "read the chains of the activity log";
@@ -16,10 +16,6 @@ const CHAINS: &str = "SELECT number, name, verifier, created_ms, removed_seq, \
      (SELECT max(seq) FROM checkpoints WHERE chain = number) FROM chains";
 const REMOVAL: &str = "SELECT removed_seq, removed_hash, removed_note, stubs.seq, digest FROM chains \
      LEFT JOIN stubs ON stubs.chain = number WHERE number = $1 ORDER BY stubs.seq";
-/// Renames the payload columns, so that `COLUMNS` needs no table names.
-const STORED: &str = "hash, end_hash, args_text, result_text FROM records LEFT JOIN \
-     (SELECT key AS payload_key, args AS args_text, result AS result_text FROM payloads) AS kept ON payload_key = key";
-
 /// The last position of a chain at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainEnd {
@@ -154,7 +150,8 @@ impl Database {
 
     /// The first record of a chain, whatever position it claims.
     pub(crate) async fn first_row(&self, chain: i64) -> Result<Option<StoredRow>, StoreError> {
-        let sql = format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 ORDER BY seq LIMIT 1");
+        let stored = stored(self.dialect());
+        let sql = format!("SELECT {COLUMNS}, {stored} WHERE chain = $1 ORDER BY seq LIMIT 1");
         let rows = self.fetch(Statement::new(sql, vec![Value::int(chain)]), DOING).await?;
         Ok(rows.first().map(StoredRow::of))
     }
@@ -172,11 +169,12 @@ impl Database {
     /// The rows and checkpoints at these positions.
     pub(crate) async fn stretch(&self, chain: u16, first: i64, last: i64) -> Result<Stretch, StoreError> {
         let places = || vec![Value::int(chain.into()), Value::int(first), Value::int(last)];
-        let begun = format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq");
+        let stored = stored(self.dialect());
+        let begun = format!("SELECT {COLUMNS}, {stored} WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq");
         let mut rows = self.fetch(Statement::new(begun, places()), DOING).await?;
         // Rows of the first query include their ends.
         let ended =
-            format!("SELECT {COLUMNS}, {STORED} WHERE chain = $1 AND end_seq >= $2 AND end_seq <= $3 AND seq < $2");
+            format!("SELECT {COLUMNS}, {stored} WHERE chain = $1 AND end_seq >= $2 AND end_seq <= $3 AND seq < $2");
         rows.extend(self.fetch(Statement::new(ended, places()), DOING).await?);
         let sql = "SELECT seq, note FROM checkpoints WHERE chain = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq";
         let mut notes = Vec::new();
@@ -238,6 +236,23 @@ impl StoredRow {
     pub(crate) fn text_bytes(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         length(&self.args) + length(&self.result)
+    }
+}
+
+/// Rows with their payloads. Renames the columns of those, so that `COLUMNS` needs no table names. PostgreSQL counts a look
+/// into one partition as a look into each, and would rather read them all. The limit leaves it no other way.
+fn stored(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => {
+            "hash, end_hash, args_text, result_text FROM records LEFT JOIN \
+             (SELECT key AS payload_key, args AS args_text, result AS result_text FROM payloads) AS kept \
+             ON payload_key = key"
+        }
+        Dialect::Postgres => {
+            "hash, end_hash, args_text, result_text FROM records LEFT JOIN LATERAL \
+             (SELECT args AS args_text, result AS result_text FROM payloads WHERE payloads.key = records.key LIMIT 1) \
+             AS kept ON true"
+        }
     }
 }
 

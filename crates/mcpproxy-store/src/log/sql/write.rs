@@ -64,7 +64,7 @@ impl RecordWriter {
         self.chain
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
+    pub(crate) fn dialect(&self) -> Dialect {
         match self.location {
             Location::Sqlite(_) => Dialect::Sqlite,
             Location::Postgres(_) => Dialect::Postgres,
