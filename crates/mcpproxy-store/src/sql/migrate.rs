@@ -25,6 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0014_series.sql"),
     include_str!("schema/0015_search.sql"),
     include_str!("schema/0016_series_index.sql"),
+    include_str!("schema/0017_config_versions.sql"),
 ];
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";
