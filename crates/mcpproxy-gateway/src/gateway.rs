@@ -12,6 +12,7 @@ mod sign_ins;
 mod tool_changes;
 mod tools;
 mod verification;
+mod versions;
 mod what_if;
 
 use std::path::PathBuf;
