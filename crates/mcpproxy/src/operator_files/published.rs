@@ -341,8 +341,10 @@ mod tests {
         );
         // A reference that only the gateways can resolve.
         published(&[("mcp_config.json", &secret.replace("abcdefgh12345678", "${env:NOT_HERE}"))]).unwrap();
-        let comment = "# a comment\n".repeat(200_000);
-        let refused = published(&[("mcp_config.json", "{}"), ("contracts/a.yaml", &comment)]).unwrap_err();
+        let comment = "# a comment\n".repeat(20_000);
+        let names: Vec<String> = (0..10).map(|number| format!("contracts/{number}.yaml")).collect();
+        let many = names.iter().map(|name| (name.as_str(), comment.as_str()));
+        let refused = published(&many.chain([("mcp_config.json", "{}")]).collect::<Vec<_>>()).unwrap_err();
         assert!(refused.contains("FOLDER: the files have more than 2 MiB in total"), "{refused}");
     }
 
