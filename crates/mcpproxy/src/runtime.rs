@@ -131,14 +131,12 @@ impl Runtime {
         let (source, store) = source_of_files(home, accepted).await?;
         let (seen, read) = read_files(&path, &source)?;
         let settings = Settings::clone(&read.files.settings);
-        let lock = home.take_lock()?;
-        let open_files = raise_file_limit();
+        let (lock, open_files) = (home.take_lock()?, raise_file_limit());
 
         let options = (listen.option(), locked.is_some());
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
         let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
-        let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
         let store = opened_or_open(store, home, &location, accepted).await?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
@@ -165,7 +163,7 @@ impl Runtime {
             reloader,
             store: store.clone(),
             ledger,
-            admin_key: AdminKey::new(admin_key),
+            admin_key: AdminKey::new(home.admin_key_or_new()?),
             guard: guard.clone(),
             facts,
             stopping: stopping.clone(),
@@ -175,7 +173,6 @@ impl Runtime {
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files), tls.clone());
         let metrics_server = metrics_listeners.zip(metrics_app).map(|parts| metrics_server(parts, metrics_tls));
-        let known = KnownTools::new(ToolLists::new(home.tools()));
         let (lock, tls) = own_tls::announce(lock, address, &base_url, tls)?;
         let files = WatchedFiles {
             path,
@@ -186,7 +183,7 @@ impl Runtime {
             seen,
             current: files,
             wanted: None,
-            known,
+            known: KnownTools::new(ToolLists::new(home.tools())),
             remember,
             gateway: gateway.clone(),
             guard,
