@@ -41,6 +41,7 @@ mod identity;
 mod intent;
 mod keys;
 mod limits;
+mod machine;
 mod metrics;
 mod oauth;
 mod people;
@@ -86,6 +87,7 @@ pub use foreign::{
 pub use identity::{ServerIdentity, WrittenTransport};
 pub use intent::{IntentSettings, TwoKey, Unannotated};
 pub use limits::LimitSettings;
+pub use machine::FilesSource;
 pub use metrics::MetricsSettings;
 pub use oauth::{OAUTH_SCOPES_MAX, OAuthGrant, OAuthSettings, is_oauth_scope};
 pub use people::{OidcSettings, PeopleSettings, Selectors, SessionSettings};
@@ -136,6 +138,8 @@ pub struct Settings {
     /// As browsers send them: `scheme://host[:port]` in lower case.
     pub allowed_origins: Vec<String>,
     pub storage: StorageSettings,
+    /// The place of contracts, policies and the settings that gateways share.
+    pub operator_files: FilesSource,
     pub limits: LimitSettings,
     pub metrics: MetricsSettings,
     /// The destination that gets a copy of every record.
@@ -250,6 +254,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             storage: StorageSettings::default(),
+            operator_files: FilesSource::Folder,
             limits: LimitSettings::default(),
             metrics: MetricsSettings::default(),
             export: None,
@@ -385,6 +390,7 @@ fn read_settings(reader: &mut Reader<'_>, fields: &Fields<'_>, clashes: &NameCla
         allowed_hosts: reader.parsed_list(fields, "allowed_hosts", address::parse_host),
         allowed_origins: reader.parsed_list(fields, "allowed_origins", address::parse_origin),
         storage: storage::read(reader, fields),
+        operator_files: reader.choice_of(fields, "operator_files", keys::OPERATOR_FILES).unwrap_or(FilesSource::Folder),
         limits: limits::read(reader, fields).unwrap_or_default(),
         metrics: metrics::read(reader, fields).unwrap_or_default(),
         export: export::read(reader, fields),

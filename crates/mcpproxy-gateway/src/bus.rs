@@ -10,6 +10,7 @@
 //! | `Answer` | one | the agent's answer to a question that the receiver asked |
 //! | `Resume` | one | the retry of a call that the receiver has parked |
 //! | `Notify` | one | a notification for a stream that the receiver holds |
+//! | `Published` | all | a user published a version of settings, contracts and policies |
 //! | `Reply` | one | the outcome of an `Answer` or `Resume` |
 //!
 //! PostgreSQL delivers (`replica_messages.rs` of the store). With SQLite there is one gateway: [`Bus::is_alone`] is true, and
@@ -53,6 +54,7 @@ pub(crate) enum BusMessage {
     Answer { from: Asker, session: String, request: String, outcome: Result<String, String> },
     Resume { from: Asker, agent: String, params: String },
     Notify { session: String, text: String },
+    Published,
     Reply { number: u64, text: String },
 }
 
@@ -182,7 +184,7 @@ impl BusMessage {
     fn text_bytes(&self) -> usize {
         match self {
             Self::Cancel { request, .. } => request.len(),
-            Self::Changed { .. } => 0,
+            Self::Changed { .. } | Self::Published => 0,
             Self::Answer { outcome: Ok(text) | Err(text), .. } => text.len(),
             Self::Resume { params, .. } => params.len(),
             Self::Notify { text, .. } | Self::Reply { text, .. } => text.len(),
@@ -207,6 +209,7 @@ impl BusMessage {
                 "kind": "resume", "gateway": from.gateway, "number": from.number, "agent": agent, "text": params,
             }),
             Self::Notify { session, text } => json!({"kind": "notify", "session": session, "text": text}),
+            Self::Published => json!({"kind": "published"}),
             Self::Reply { number, text } => json!({"kind": "reply", "number": number, "text": text}),
         };
         value.to_string()
@@ -229,6 +232,7 @@ impl BusMessage {
             }
             "resume" => Self::Resume { from: from()?, agent: word("agent")?, params: word("text")? },
             "notify" => Self::Notify { session: word("session")?, text: word("text")? },
+            "published" => Self::Published,
             "reply" => Self::Reply { number: number()?, text: word("text")? },
             _ => return None,
         })
@@ -255,6 +259,7 @@ mod tests {
             BusMessage::Answer { from: from.clone(), session: session.clone(), request, outcome: Err("{}".to_owned()) },
             BusMessage::Resume { from, agent: "anna".to_owned(), params: "{}".to_owned() },
             BusMessage::Notify { session, text: "{\"method\":\"\u{1f600}\"}".to_owned() },
+            BusMessage::Published,
             BusMessage::Reply { number: 9, text: String::new() },
         ] {
             assert_eq!(BusMessage::parse(&message.to_text()), Some(message));

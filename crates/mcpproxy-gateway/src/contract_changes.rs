@@ -63,6 +63,8 @@ pub(crate) struct Reload {
     pub(crate) tools: Vec<ToolChange>,
     /// The user who confirmed changes that weaken contracts or policies.
     pub(crate) confirmed_by: Option<String>,
+    /// The published version that the files are of.
+    pub(crate) version: Option<i64>,
 }
 
 impl Reload {
@@ -73,6 +75,9 @@ impl Reload {
             format!("; {}: {}", change.tool, fields.join(", "))
         });
         let mut text = format!("reloaded: {}", self.summary);
+        if let Some(version) = self.version {
+            text.push_str(&format!("; version {version}"));
+        }
         if let Some(user) = &self.confirmed_by {
             text.push_str(&format!("; confirmed by {user}"));
         }
@@ -89,6 +94,9 @@ impl Reload {
         let mut metadata = Map::new();
         if let Some(user) = &self.confirmed_by {
             metadata.insert("confirmed_by".to_owned(), user.as_str().into());
+        }
+        if let Some(version) = self.version {
+            metadata.insert("version".to_owned(), version.into());
         }
         if self.tools.is_empty() {
             return Value::Object(metadata).to_string();
@@ -121,7 +129,7 @@ mod tests {
     fn a_record_names_tools_and_counts_the_rest() {
         let reload = |count: usize| {
             let tools = (0..count).map(|number| change(&format!("fx:{number}"))).collect();
-            Reload { summary: "contracts".to_owned(), tools, confirmed_by: None }
+            Reload { summary: "contracts".to_owned(), tools, confirmed_by: None, version: None }
         };
         let none = reload(0);
         assert_eq!((none.message().as_str(), none.metadata().as_str()), ("reloaded: contracts", "{}"));
@@ -134,6 +142,9 @@ mod tests {
         let confirmed = Reload { confirmed_by: Some("anna".to_owned()), ..reload(0) };
         assert_eq!(confirmed.message(), "reloaded: contracts; confirmed by anna");
         assert_eq!(confirmed.metadata(), r#"{"confirmed_by":"anna"}"#);
+        let published = Reload { version: Some(7), confirmed_by: Some("anna".to_owned()), ..reload(0) };
+        assert_eq!(published.message(), "reloaded: contracts; version 7; confirmed by anna");
+        assert_eq!(published.metadata(), r#"{"confirmed_by":"anna","version":7}"#);
         let many = reload(250);
         assert!(many.message().ends_with("; 247 more tools changed"), "{}", many.message());
         assert!(many.metadata().ends_with("\"tools_changed_left_out\":50}"));

@@ -13,6 +13,7 @@ mod tool_changes;
 mod tools;
 mod user_dry_runs;
 mod verification;
+mod versions;
 mod what_if;
 
 use std::path::PathBuf;

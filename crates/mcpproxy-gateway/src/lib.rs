@@ -25,6 +25,7 @@
 //! | `agents` | tokens, sessions, open requests, listeners, and what each agent uses |
 //! | `bus` | messages between gateways that share a database |
 //! | `fair_pool` | shares slots and memory fairly between agents |
+//! | `versions` | the published version of the settings that is in force |
 //! | `sensitive`, `headers`, `event_stream`, `events`, `in_progress`, `message`, `meter`, `protocol`, `reloader`, `offload`, `pace`, `crash` | small helpers |
 
 mod agents;
@@ -67,6 +68,7 @@ mod tool_lists;
 mod trust;
 mod trusted;
 mod upstream;
+mod versions;
 mod views;
 
 pub use approvals::{
@@ -90,7 +92,7 @@ pub use oauth::{
     StartedFrom,
 };
 pub use offload::aside;
-pub use reloader::{Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
+pub use reloader::{CheckedFiles, Confirmation, Confirmed, ReloadRequest, ReloadRequests, Reloaded, Reloader};
 pub use replay::{Period, replay, rules};
 pub use said_by::SaidBy;
 pub use snapshot::Files;

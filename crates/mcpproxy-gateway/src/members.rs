@@ -125,7 +125,7 @@ impl Drift {
         match self.part {
             Part::Version => "Install the same version on every gateway.",
             Part::Settings | Part::Contracts | Part::Policies => {
-                "Deploy the same files to every data folder. If a change waits at a gateway, apply it there with the command `config apply`."
+                "Deploy the same files to every data folder. If a change waits at a gateway, apply it there with the command `config apply`. With `operator_files: \"database\"`, see the `status` of the gateway that differs."
             }
         }
     }

@@ -10,6 +10,7 @@
 //! A reload that would weaken contracts or policies waits until a user confirms it. [`Reloader::apply`] takes the proof
 //! that a user is present, so that neither an agent nor the admin key can do that.
 
+use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_store::{PresenceProof, StepUpProof};
 use tokio::sync::{mpsc, oneshot};
 
@@ -58,6 +59,13 @@ impl Confirmation {
     }
 }
 
+/// Files that a user may publish, as this gateway would take them over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedFiles {
+    /// What is weaker than the files in force.
+    pub weaker: Weaker,
+}
+
 /// The result of a confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmed {
@@ -80,6 +88,8 @@ pub enum Confirmed {
 pub enum ReloadRequest {
     Reload(oneshot::Sender<Reloaded>),
     Apply(Confirmation, oneshot::Sender<Confirmed>),
+    /// Names and texts of files to check, and the place for their mistakes.
+    Check(Vec<(String, String)>, oneshot::Sender<Result<CheckedFiles, String>>),
 }
 
 /// Asks the watcher to reload.
@@ -117,6 +127,14 @@ impl Reloader {
             return Confirmed::Stopping;
         }
         answered.await.unwrap_or(Confirmed::Stopping)
+    }
+
+    /// Checks files that a user may publish: returns their mistakes, or what is weaker than the files in force. Changes
+    /// nothing. Returns `None` if the gateway is stopping.
+    pub async fn check(&self, files: Vec<(String, String)>) -> Option<Result<CheckedFiles, String>> {
+        let (answer, answered) = oneshot::channel();
+        self.sender.send(ReloadRequest::Check(files, answer)).await.ok()?;
+        answered.await.ok()
     }
 }
 

@@ -230,8 +230,9 @@ async fn receive(state: &Arc<SharedState>) -> Result<(), StoreError> {
     }
 }
 
-/// Looks at all sessions again, after messages may have been missed.
+/// Looks at all sessions again, and for a new version of the settings, after messages may have been missed.
 async fn look_again(state: &Arc<SharedState>) {
+    state.versions.news.notify_one();
     for session in state.sessions.forget_quiet() {
         reload(state, &session).await;
     }
@@ -273,6 +274,7 @@ fn take(state: &Arc<SharedState>, message: BusMessage) {
                 session.say(text);
             }
         }
+        BusMessage::Published => state.versions.news.notify_one(),
         BusMessage::Reply { number, text } => state.bus.replied(number, text),
     }
 }

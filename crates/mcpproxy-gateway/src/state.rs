@@ -26,6 +26,7 @@ use crate::meter::CallMeter;
 use crate::snapshot::Snapshot;
 use crate::telemetry::Telemetry;
 use crate::trusted::Trust;
+use crate::versions::Versions;
 
 /// Longest wait of a call for a server that is being reached for the first time.
 const FIRST_TRY: Duration = Duration::from_secs(10);
@@ -68,6 +69,8 @@ pub(crate) struct SharedState {
     pub(crate) trust: Trust,
     /// True if the listener speaks TLS. `tls` in the settings may have changed since the start.
     pub(crate) speaks_tls: bool,
+    /// The version of the settings, if they come from the database.
+    pub(crate) versions: Versions,
     /// Notified after every new snapshot, for the task that encodes tools.
     pub(crate) tools_changed: Notify,
     news: ServerNews,
@@ -114,6 +117,7 @@ impl SharedState {
             stopping: CancellationToken::new(),
             in_progress: InProgress::default(),
             silent: CancellationToken::new(),
+            versions: Versions::default(),
             tools_changed: Notify::new(),
             news: ServerNews::default(),
             trust,

@@ -8,7 +8,7 @@
 //! log ──▶ approvals ──▶ record ──▶ text, sha256
 //!  │         │   accounts ──▶ record
 //!  └────▶ store ──▶ sql ──▶ error ──▶ location
-//!  members, operator_files, pins, sign_ins, agent_sessions, replica_messages, tool_vectors ──▶ store
+//!  members, operator_files, config_versions, pins, sign_ins, agent_sessions, replica_messages, tool_vectors ──▶ store
 //!  transfer ──▶ log, store
 //! ```
 //!
@@ -21,6 +21,7 @@
 mod accounts;
 mod agent_sessions;
 mod approvals;
+mod config_versions;
 mod error;
 mod location;
 mod log;
@@ -53,6 +54,7 @@ pub use approvals::approval::{ApprovalFilter, ApprovalPage, NewApproval, StoredA
 pub use approvals::claim::{NewClaim, NewDryRun, StoredClaim, StoredDryRun};
 pub use approvals::standing::{NewStandingApproval, StoredStandingApproval};
 pub use approvals::step::{Conditional, Step};
+pub use config_versions::{ConfigFiles, ConfigVersion, NewVersion, VersionHead, files_digest};
 pub use error::{NoteError, StoreError};
 pub use location::Location;
 pub use log::bundle::{BundleError, BundleVerdict, ExportError, Exported, KeyFrom, Selection, verify_bundle};

@@ -37,7 +37,7 @@ async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
     place.store().await.close().await;
     place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
     let expected = format!(
-        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 17; install a newer mcpproxy",
+        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 18; install a newer mcpproxy",
         place.location
     );
     for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
@@ -77,7 +77,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
                   sessions challenges operator_files attempts pinned_servers accepted_pins waiting_pins past_pins \
                   pins_version recovery_codes sign_ins operator_actions server_sign_ins rate_calls gateways session_keys \
                   session_changes session_subscriptions replica_messages exports tool_vectors tally_series tally_points \
-                  tally_hours search_blocks search_postings";
+                  tally_hours search_blocks search_postings config_versions";
     for table in tables.split_ascii_whitespace() {
         place.sql(&format!("DROP TABLE {table}")).await;
     }
@@ -85,7 +85,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     place.sql("UPDATE schema_version SET version = 1").await;
     let looking = Store::open_read_only(&place.location).await.err().unwrap();
     let expected = format!(
-        "the database `{}` has schema version 1, but this mcpproxy needs version 17; start the gateway once to upgrade it",
+        "the database `{}` has schema version 1, but this mcpproxy needs version 18; start the gateway once to upgrade it",
         place.location
     );
     assert_eq!(looking.to_string(), expected);
@@ -127,7 +127,7 @@ async fn a_database_of_the_third_version_keeps_its_rows(place: &Place) {
              DROP TABLE rate_calls; DROP TABLE gateways; DROP TABLE session_keys; DROP TABLE session_changes; \
              DROP TABLE session_subscriptions; DROP TABLE replica_messages; DROP TABLE exports; DROP TABLE tool_vectors; \
              DROP TABLE tally_series; DROP TABLE tally_points; DROP TABLE tally_hours; \
-             DROP TABLE search_blocks; DROP TABLE search_postings; \
+             DROP TABLE search_blocks; DROP TABLE search_postings; DROP TABLE config_versions; \
              UPDATE schema_version SET version = 3",
         )
         .await;

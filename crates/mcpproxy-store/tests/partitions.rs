@@ -150,7 +150,7 @@ async fn an_upgrade_does_not_wait_for_a_backup() {
     write(&place, &store, 1, &[0]).await;
     store.close().await;
     place.undo_partitions().await;
-    place.sql("UPDATE schema_version SET version = 16").await;
+    place.sql("DROP TABLE config_versions; UPDATE schema_version SET version = 16").await;
     let mut reading = connect(&place).await;
     sqlx::raw_sql("BEGIN; SELECT key FROM payloads").execute(&mut reading).await.unwrap();
     let error = Store::open(&place.location).await.err().unwrap();
@@ -158,7 +158,7 @@ async fn an_upgrade_does_not_wait_for_a_backup() {
     assert_eq!(place.sql("SELECT version FROM schema_version").await, [16]);
     sqlx::raw_sql("COMMIT").execute(&mut reading).await.unwrap();
     let store = place.store().await;
-    assert_eq!(place.sql("SELECT version FROM schema_version").await, [17]);
+    assert_eq!(place.sql("SELECT version FROM schema_version").await, [18]);
     verified(&store).await;
 }
 
@@ -178,7 +178,7 @@ async fn an_upgrade_keeps_rows_grants_and_statements() {
     let lines = verified(&store).await;
     store.close().await;
     place.undo_partitions().await;
-    place.sql("UPDATE schema_version SET version = 16; CREATE ROLE payload_auditor").await;
+    place.sql("DROP TABLE config_versions; UPDATE schema_version SET version = 16; CREATE ROLE payload_auditor").await;
     place.sql("GRANT SELECT ON payloads TO payload_auditor").await;
 
     let mut old = connect(&place).await;
@@ -193,7 +193,7 @@ async fn an_upgrade_keeps_rows_grants_and_statements() {
         assert_eq!(erased.rows_affected(), 1, "the oldest");
         if round == 0 {
             let store = place.store().await;
-            assert_eq!(place.sql("SELECT version FROM schema_version").await, [17]);
+            assert_eq!(place.sql("SELECT version FROM schema_version").await, [18]);
             assert_eq!((count(&place, "payloads_first").await, count(&place, "payloads_rest").await), (2, 1));
             store.close().await;
         }

@@ -219,6 +219,15 @@ problems! {
     HELD_CHANGED = CONFLICT "held_changed"
         "the files changed after you read the changes"
         hint "read the changes again: `held` in GET /api/v1/status, or `mcpproxy config apply`";
+    VERSION_NOT_FOUND = NOT_FOUND "version_not_found"
+        "there is no such version"
+        hint "GET /api/v1/config/versions lists the newest 100";
+    VERSION_OUTDATED = CONFLICT "version_outdated"
+        "another version was published after you read the changes, or the files are not those that you checked"
+        hint "check the files again with POST /api/v1/config/check, and read the changes";
+    NO_VERSIONS = CONFLICT "no_versions"
+        "this gateway uses SQLite, which serves one gateway, so nothing is published"
+        hint "edit the files in the data folder; several gateways need PostgreSQL in `storage.url`";
     DEFINITIONS_UNREADABLE = CONFLICT "definitions_unreadable"
         "a stored definition of this server cannot be read"
         hint "accept it again with `mcpproxy servers review NAME`, which replaces it; if that fails too, add the server under another name";

@@ -22,6 +22,7 @@ mod sign_ins;
 mod standing_approvals;
 mod status;
 mod tokens;
+mod versions;
 
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ pub(crate) fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
         contracts::ENDPOINTS,
         policy::ENDPOINTS,
         config::ENDPOINTS,
+        versions::ENDPOINTS,
         activity::ENDPOINTS,
         export::ENDPOINTS,
         events::ENDPOINTS,

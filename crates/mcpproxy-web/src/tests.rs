@@ -119,6 +119,7 @@ impl Fixture {
                 match requests.next().await {
                     ReloadRequest::Reload(answer) => drop(answer.send(Reloaded::Applied)),
                     ReloadRequest::Apply(_, answer) => drop(answer.send(Confirmed::Applied)),
+                    ReloadRequest::Check(_, answer) => drop(answer.send(Err("not checked here".to_owned()))),
                 }
             }
         });

@@ -29,6 +29,7 @@ mod server;
 mod sign_in;
 mod summary;
 mod token;
+mod versions;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
@@ -63,6 +64,9 @@ pub(crate) use server::Server;
 pub(crate) use sign_in::{BeginSignIn, SignInProgress, SignInStarted, SignedOut};
 pub use summary::Summary;
 pub(crate) use token::{ChangeToken, TokenScope};
+pub(crate) use versions::{
+    CheckConfig, CheckedConfig, ConfigFile, ConfigVersion, ConfigVersions, PublishConfig, PublishedConfig,
+};
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Health {
@@ -240,6 +244,9 @@ pub(crate) struct SettingsState {
     pub(crate) path: String,
     /// True if the settings file exists. Without one, the gateway runs the demo server.
     pub(crate) exists: bool,
+    /// The published version in force, with `operator_files: "database"`. 0 if nothing is published yet. `null` if contracts,
+    /// policies and settings come from the folder.
+    pub(crate) version: Option<i64>,
     /// Errors in the newest settings, contracts or policies. The previous ones remain active.
     pub(crate) error: Option<String>,
     /// The same errors, one by one, with their positions.

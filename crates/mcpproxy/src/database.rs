@@ -3,12 +3,12 @@
 use std::{fs, io};
 
 use anyhow::Context as _;
-use mcpproxy_core::settings::{StorageSettings, StorageUrl};
-use mcpproxy_store::{Location, Store, StoreError};
+use mcpproxy_core::settings::{FilesSource, Settings, StorageSettings, StorageUrl};
+use mcpproxy_store::{ConfigVersion, Location, Store, StoreError};
 
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::settings_file;
+use crate::operator_files::{published, settings_file};
 
 /// Returns the location of the database of this data folder, according to its settings.
 pub(crate) fn location(home: &Home) -> anyhow::Result<Location> {
@@ -42,6 +42,34 @@ pub(crate) fn check_not_gone(home: &Home, location: &Location) -> anyhow::Result
     Err(Failure::new(Exit::Failed, message)
         .hint(format!("restore the database from a backup; without one, start a new log with `{accept}`"))
         .into())
+}
+
+/// Returns the settings of a data folder, without resolving references: with those of the newest version, if they come from
+/// the database.
+pub(crate) async fn settings(home: &Home) -> anyhow::Result<Settings> {
+    let path = home.settings();
+    let Some((_, text)) = settings_file::read_text(&path)? else { return Ok(Settings::default()) };
+    let machine = settings_file::check_shape(&path, &text)?;
+    match machine.operator_files {
+        FilesSource::Folder => return Ok(machine),
+        FilesSource::Database => {}
+    }
+    let location = location(home)?;
+    let store = Store::open_read_only(&location).await.map_err(|error| not_opened(home, &location, error))?;
+    let found = find_newest(&store).await;
+    store.close().await;
+    match found? {
+        Some(version) => Ok(published::join_shape(&machine, &version)?),
+        None => Ok(machine),
+    }
+}
+
+/// Returns the newest published version.
+pub(crate) async fn find_newest(store: &Store) -> Result<Option<ConfigVersion>, StoreError> {
+    match store.newest_version().await? {
+        Some(newest) => store.find_version(newest.number).await,
+        None => Ok(None),
+    }
 }
 
 /// Opens the database for a command. Creates one only for a new data folder.

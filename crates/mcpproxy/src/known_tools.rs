@@ -10,11 +10,12 @@ use mcpproxy_gateway::{Files, ToolLists};
 
 use crate::exit::Failure;
 use crate::home::Home;
-use crate::operator_files::{self, settings_file};
+use crate::operator_files::{self, published, settings_file};
 
 /// Reads the settings, contracts and policies of the data folder. References in the settings stay unresolved, because
 /// nothing is started.
 pub(crate) fn files(home: &Home) -> Result<Files, Failure> {
+    published::check_readable(home)?;
     let path = home.settings();
     let settings = match settings_file::read_text(&path)? {
         Some((_, text)) => settings_file::check_shape(&path, &text)?,

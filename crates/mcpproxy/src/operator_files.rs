@@ -12,12 +12,16 @@
 //!   enough to start any program as this user.
 //! - **Reading takes bounded time**: limits on size and number of files, no named pipes, no devices.
 //!
+//! With `operator_files: "database"`, the texts come from a version that a user published instead ([`published`]).
+//!
 //! [`inspect`] takes cheap fingerprints of all files. `runtime::reload` compares them to notice changes.
 
 pub(crate) mod change;
 mod contracts_editor;
 pub(crate) mod edit;
 mod folder;
+pub(crate) mod published;
+mod published_editors;
 pub(crate) mod settings_file;
 mod texts;
 mod tls_files;
@@ -44,6 +48,8 @@ use folder::Texts;
 const GIVEN: &str = "invalid file";
 pub(crate) use contracts_editor::ContractFiles;
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
+pub(crate) use published::{Source, VersionInForce};
+pub(crate) use published_editors::{PublishedContracts, PublishedServers};
 pub(crate) use texts::OperatorTexts;
 
 /// Errors per report. More would not fit into one line of the log.
@@ -67,8 +73,15 @@ pub(crate) struct OperatorFiles {
     policies: Option<BTreeSet<String>>,
 }
 
-/// Reads all files. Without a settings file, uses `settings`, or else the demo settings.
-pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
+/// Reads the files of a source. Without a settings file, uses `settings`, or else the demo settings.
+pub(crate) fn read(path: &Path, settings: Option<&Arc<Settings>>, source: &Source) -> Result<OperatorFiles, Failure> {
+    match source {
+        Source::Folder => read_folder(path, settings),
+        Source::Database(version) => published::read(path, settings, version.as_deref()),
+    }
+}
+
+fn read_folder(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
     let own = settings_file::read(path)?;
     let has_settings = own.is_some();
     let (own, referenced, tls) = match own {

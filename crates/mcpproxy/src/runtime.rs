@@ -2,7 +2,7 @@
 //!
 //! [`Runtime::start`] builds everything in this order, and each step needs the ones before it:
 //!
-//! 1. Read the operator's files. An invalid file stops the start, and so do settings without a single usable server.
+//! 1. Read the operator's files: of the data folder, or of the newest version in the database. An invalid file stops the start, and so do settings without a single usable server.
 //! 2. Lock the data folder, so that one gateway owns the keys and the log.
 //! 3. Bind the port, on both loopback addresses.
 //! 4. Open the database and the activity log, unless the log is damaged. Calls that were open at the last stop are
@@ -34,6 +34,7 @@ pub(crate) mod open_log;
 mod own_tls;
 mod reload;
 mod telemetry;
+mod versions;
 mod weigh;
 
 use std::future::Future;
@@ -47,6 +48,7 @@ use mcpproxy_core::lock::Lock as LockFile;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_gateway::{Files, Gateway, GatewayEvent, Introduction, Options, Reloader, ToolLists};
 use mcpproxy_store::{Ledger, Location, SearchIndexer, Store};
+use mcpproxy_web::editor::{ContractsEditor, ServersEditor};
 use mcpproxy_web::{
     AdminKey, App, Certificates, ConnectionLimits, Facts, Guard, HttpServer, Listeners, Overridden, Web,
 };
@@ -58,12 +60,16 @@ use self::last_run::LastRun;
 use self::listen::{bind, bind_metrics};
 use self::local_agent::LocalAgent;
 use self::reload::{ListenerFacts, Reload, WatchedFiles};
+use self::versions::NewestVersion;
 use self::weigh::KnownTools;
 use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
-use crate::operator_files::{self, FileStamps, OperatorFiles, settings_file};
+use crate::operator_files::{
+    self, ContractFiles, FileStamps, OperatorFiles, PublishedContracts, PublishedServers, Source, VersionInForce,
+    published, settings_file,
+};
 use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
 
@@ -122,21 +128,20 @@ impl Runtime {
     ) -> anyhow::Result<Self> {
         home.create()?;
         let path = home.settings();
-        let (seen, read) = read_files(&path)?;
+        let (source, store) = source_of_files(home, accepted).await?;
+        let (seen, read) = read_files(&path, &source)?;
         let settings = Settings::clone(&read.files.settings);
-        let lock = home.take_lock()?;
-        let open_files = raise_file_limit();
+        let (lock, open_files) = (home.take_lock()?, raise_file_limit());
 
         let options = (listen.option(), locked.is_some());
         let listeners = bind(&settings, listen).await?;
         let address = listeners.main.local_addr()?;
         let (metrics_listeners, metrics_address) = bind_metrics(&settings).await?.unzip();
-        let admin_key = home.admin_key_or_new()?;
         let location = location_of(home, &settings.storage);
-        let store = open_store(home, &location, accepted).await?;
+        let store = opened_or_open(store, home, &location, accepted).await?;
         let ledger = open_log::open(home, &store, &settings, accepted).await?;
         let own_name = local_agent::name(&location, ledger.verifier());
-        let last_run = LastRun::load(&store, &own_name).await?.compare(home, &read, accepted)?;
+        let last_run = LastRun::load(&store, &own_name).await?.compare(home, (&source, &read), accepted)?;
         let local = local_agent::open(home, &store, &own_name).await?;
         let OperatorFiles { files, has_settings: has_settings_file, referenced, texts, tls, .. } = read;
         let tls = tls.map(Certificates::new);
@@ -147,6 +152,7 @@ impl Runtime {
         let changes = gateway.events();
         gateway.join(introduction(address));
         let remember = last_run.replace(&gateway, texts).await?;
+        let (in_force, newest) = (note_source(&gateway, &source), NewestVersion::new(&store));
         let guard = Guard::new(address.port(), &settings.allowed_hosts, &settings.allowed_origins);
         let (stopping, search_indexer) = (CancellationToken::new(), SearchIndexer::start(&store, &ledger, now_ms));
         let (reloader, requests) = Reloader::channel();
@@ -157,32 +163,32 @@ impl Runtime {
             reloader,
             store: store.clone(),
             ledger,
-            admin_key: AdminKey::new(admin_key),
+            admin_key: AdminKey::new(home.admin_key_or_new()?),
             guard: guard.clone(),
             facts,
             stopping: stopping.clone(),
-            servers_editor: Box::new(SettingsEditor::new(home)),
-            contracts_editor: Box::new(operator_files::ContractFiles::new(&path)),
+            servers_editor: servers_editor(home, &source),
+            contracts_editor: contracts_editor(&path, &source, &in_force, &gateway),
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
         let server = HttpServer::new(listeners, app, ConnectionLimits::for_open_files(open_files), tls.clone());
         let metrics_server = metrics_listeners.zip(metrics_app).map(|parts| metrics_server(parts, metrics_tls));
-        let (current, wanted, read) = (files, None, operator_files::read);
-        let (own, known) = (gateway.clone(), KnownTools::new(ToolLists::new(home.tools())));
         let (lock, tls) = own_tls::announce(lock, address, &base_url, tls)?;
         let files = WatchedFiles {
             path,
+            source,
+            in_force,
             referenced,
             tls_paths: Vec::new(),
             seen,
-            current,
-            wanted,
-            known,
+            current: files,
+            wanted: None,
+            known: KnownTools::new(ToolLists::new(home.tools())),
             remember,
-            gateway: own,
+            gateway: gateway.clone(),
             guard,
             listener: ListenerFacts { address, tls },
-            read,
+            read: operator_files::read,
         };
         Ok(Self {
             gateway,
@@ -195,7 +201,7 @@ impl Runtime {
             server,
             metrics_server,
             stopping,
-            reload: Reload { files, requests },
+            reload: Reload { files, requests, newest },
             search_indexer,
             changes,
             _lock: lock,
@@ -228,15 +234,77 @@ impl Runtime {
     }
 }
 
+/// Finds the source of the operator's files. Opens the database if they are there.
+async fn source_of_files(home: &Home, accepted: Accepted) -> anyhow::Result<(Source, Option<Store>)> {
+    if !published::is_published(&home.settings())? {
+        return Ok((Source::Folder, None));
+    }
+    let location = crate::database::location(home)?;
+    let store = open_store(home, &location, accepted).await?;
+    let newest = versions::find(&store, None).await?;
+    Ok((Source::Database(newest.map(Arc::new)), Some(store)))
+}
+
+/// Tells the gateway which version is in force.
+fn note_source(gateway: &Gateway, source: &Source) -> VersionInForce {
+    let in_force = VersionInForce::default();
+    match source {
+        Source::Folder => {}
+        Source::Database(Some(version)) => {
+            gateway.set_version(version.head.number);
+            in_force.set(version);
+        }
+        Source::Database(None) => {
+            gateway.set_version(0);
+            gateway.reload_failed(published::nothing_published().to_string());
+        }
+    }
+    in_force
+}
+
+fn servers_editor(home: &Home, source: &Source) -> Box<dyn ServersEditor> {
+    match source {
+        Source::Folder => Box::new(SettingsEditor::new(home)),
+        Source::Database(_) => Box::new(PublishedServers),
+    }
+}
+
+fn contracts_editor(
+    path: &Path,
+    source: &Source,
+    in_force: &VersionInForce,
+    gateway: &Gateway,
+) -> Box<dyn ContractsEditor> {
+    match source {
+        Source::Folder => Box::new(ContractFiles::new(path)),
+        Source::Database(_) => Box::new(PublishedContracts::new(in_force.clone(), gateway.clone())),
+    }
+}
+
 /// Reads the operator's files, and warns about what is ignored in them.
-fn read_files(path: &Path) -> anyhow::Result<(FileStamps, OperatorFiles)> {
+fn read_files(path: &Path, source: &Source) -> anyhow::Result<(FileStamps, OperatorFiles)> {
     let seen = operator_files::inspect(path, &[]);
-    seen.warn_of_ignored();
-    let read = operator_files::read(path, None)?;
+    match source {
+        Source::Folder => seen.warn_of_ignored(),
+        Source::Database(_) => published::warn_of_folders(path),
+    }
+    let read = operator_files::read(path, None, source)?;
     let settings = &read.files.settings;
     settings_file::check_any_runs(path, settings)?;
     settings_file::warning_lines(path, &settings.warnings).iter().for_each(|warning| tell(warning));
     Ok((seen, read))
+}
+
+async fn opened_or_open(
+    opened: Option<Store>,
+    home: &Home,
+    location: &Location,
+    accepted: Accepted,
+) -> anyhow::Result<Store> {
+    match opened {
+        Some(store) => Ok(store),
+        None => open_store(home, location, accepted).await,
+    }
 }
 
 async fn open_store(home: &Home, location: &Location, accepted: Accepted) -> anyhow::Result<Store> {

@@ -1,19 +1,16 @@
 //! The hash of settings, to compare gateways that share a database.
 //!
-//! Values that belong to one machine are left out: the address, the database, the file of checkpoints, and how much memory
-//! and disk the gateway may use. So are secrets, because a hash of a short secret can be guessed. Servers count with how
+//! Values that [belong to one machine](super::machine) are left out, such as the address. So are secrets, because a hash of a short secret can be guessed. Servers count with how
 //! they are written, before references are resolved: `${env:TOKEN}` may have another value on each machine.
 
+use super::machine::is_of_machine;
 use super::{ServerSettings, Settings};
 use crate::Digest;
-
-/// Settings that may differ between gateways.
-const OWN: [&str; 5] = ["listen", "storage.url", "activity.checkpoints_to", "limits.memory", "limits.disk"];
 
 impl Settings {
     /// Hash of every setting that must be the same on all gateways.
     pub fn digest(&self) -> Digest {
-        let shared = self.effective().into_iter().filter(|setting| !OWN.contains(&setting.key));
+        let shared = self.effective().into_iter().filter(|setting| !is_of_machine(setting.key));
         let mut lines: Vec<String> = shared.map(|setting| format!("{} {:?}", setting.key, setting.value)).collect();
         let mut servers: Vec<String> = self.servers.iter().map(server_line).collect();
         servers.sort_unstable();
@@ -63,6 +60,7 @@ mod tests {
         let same = [
             (r#"{"listen": "127.0.0.1:1"}"#.to_owned(), r#"{"listen": "127.0.0.1:2"}"#.to_owned()),
             (r#"{"limits": {"memory": "1GiB"}}"#.to_owned(), "{}".to_owned()),
+            (r#"{"operator_files": "database", "tls_terminated_by_proxy": true}"#.to_owned(), "{}".to_owned()),
             (server(""), format!("// a comment\n{}", server(""))),
         ];
         for (one, other) in same {

@@ -83,9 +83,15 @@ impl Written {
 
     fn add(&mut self, path: &str, node: &Node) {
         let NodeValue::Object(members) = &node.value else { return };
-        for member in members.iter().filter(|member| !path.is_empty() || member.name != SERVERS) {
+        for member in members {
+            let line = member.position.line;
+            if path.is_empty() && member.name == SERVERS {
+                let source = SettingSource::File { line };
+                self.places.insert(SERVERS.to_owned(), Place { source, text: String::new() });
+                continue;
+            }
             let path = if path.is_empty() { member.name.clone() } else { format!("{path}.{}", member.name) };
-            let source = source_of(member.position.line, &member.node);
+            let source = source_of(line, &member.node);
             let text = member.node.to_json().map(|value| words(&value)).unwrap_or_default();
             self.add(&path, &member.node);
             self.places.insert(path, Place { source, text });
@@ -100,6 +106,19 @@ impl Written {
             | SettingSource::Environment { line, .. }
             | SettingSource::OtherFile { line, .. } => Some(line),
         }
+    }
+
+    /// Returns the keys of the file, sorted: also those of objects.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.places.keys().map(String::as_str)
+    }
+
+    /// Takes these keys from another file, and all others from this one.
+    pub(super) fn with_keys_of(mut self, other: &Self, is_theirs: impl Fn(&str) -> bool) -> Self {
+        self.places.retain(|key, _| !is_theirs(key));
+        let theirs = other.places.iter().filter(|(key, _)| is_theirs(key));
+        self.places.extend(theirs.map(|(key, place)| (key.clone(), place.clone())));
+        self
     }
 
     fn source(&self, key: &str) -> SettingSource {
@@ -243,7 +262,7 @@ impl Settings {
         ]
     }
 
-    fn log_values(&self) -> [(&'static str, String); 8] {
+    fn log_values(&self) -> [(&'static str, String); 9] {
         let (activity, retention) = (&self.activity, &self.activity.retention);
         let durability = match activity.durability {
             Durability::All => "all",
@@ -263,6 +282,7 @@ impl Settings {
             ("activity.retention.payload_bytes", size(retention.payload_bytes)),
             ("activity.retention.records", age(retention.records)),
             ("storage.url", storage),
+            ("operator_files", self.operator_files.as_str().to_owned()),
             ("limits.memory", size_text(u64::try_from(self.limits.memory_bytes).unwrap_or(u64::MAX))),
             ("limits.disk", size(self.limits.disk)),
         ]

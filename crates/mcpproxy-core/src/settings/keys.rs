@@ -1,6 +1,6 @@
 //! All keys and words of the settings file.
 
-use super::{Channel, Durability, EncoderUse, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
+use super::{Channel, Durability, EncoderUse, FilesSource, OAuthGrant, TwoKey, Unannotated, Unclassified, Weakening};
 use crate::Variant;
 use crate::file::Keys;
 use crate::trust::{OnChange, Welcome};
@@ -28,6 +28,7 @@ pub(super) const TOP: Keys = Keys {
         "allowed_hosts",
         "allowed_origins",
         "storage",
+        "operator_files",
         "limits",
         "metrics",
         "export",
@@ -224,6 +225,9 @@ pub(super) const UNCLASSIFIED: &[(&str, Unclassified)] = &[
 ];
 
 pub(super) const ENCODER: &[(&str, EncoderUse)] = &[("auto", EncoderUse::Auto), ("off", EncoderUse::Off)];
+
+pub(super) const OPERATOR_FILES: &[(&str, FilesSource)] =
+    &[("folder", FilesSource::Folder), ("database", FilesSource::Database)];
 
 pub(super) const WEAKENING: &[(&str, Weakening)] = &[("confirm", Weakening::Confirm), ("apply", Weakening::Apply)];
 

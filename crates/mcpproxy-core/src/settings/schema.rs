@@ -84,6 +84,7 @@ pub fn schema() -> Value {
                 "description": "Further `Origin` headers to accept, such as `https://app.example.com`."
             },
             "storage": storage(),
+            "operator_files": operator_files(),
             "limits": limits(&default.limits),
             "metrics": super::metrics::schema(),
             "export": super::export::schema(),
@@ -140,6 +141,14 @@ fn storage() -> Value {
                 "description": "`sqlite:PATH`, or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the password in `${env:NAME}` or `${file:PATH}`. By default the database is a file in the data folder."
             }
         }
+    })
+}
+
+fn operator_files() -> Value {
+    json!({
+        "enum": words(keys::OPERATOR_FILES),
+        "default": "folder",
+        "description": "The place of contracts, policies and settings: `folder` is the folder of this file. `database` is the newest version that a user published in PostgreSQL with `mcpproxy config apply --from FOLDER`. Then this file has only the settings of one machine."
     })
 }
 

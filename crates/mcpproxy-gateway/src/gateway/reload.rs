@@ -19,15 +19,20 @@ use crate::snapshot::{Files, Snapshot};
 impl Gateway {
     /// Builds the next snapshot from new operator files. Calls in progress keep theirs.
     pub fn reload(&self, files: impl Into<Files>) {
-        self.reload_as(files.into(), None);
+        self.reload_as(files.into(), None, None);
     }
 
     /// Like [`Self::reload`], with changes that a user has confirmed.
     pub fn reload_confirmed(&self, files: Files, user: &str) {
-        self.reload_as(files, Some(user.to_owned()));
+        self.reload_as(files, Some(user.to_owned()), None);
     }
 
-    fn reload_as(&self, files: Files, confirmed_by: Option<String>) {
+    /// Like [`Self::reload`], with a version that a user has published.
+    pub fn reload_version(&self, files: Files, user: &str, version: i64) {
+        self.reload_as(files, Some(user.to_owned()), Some(version));
+    }
+
+    fn reload_as(&self, files: Files, confirmed_by: Option<String>, version: Option<i64>) {
         let before = self.state.snapshot.load_full();
         let (old, settings) = (&before.settings, Arc::clone(&files.settings));
         let changes = diff(old, &settings);
@@ -91,7 +96,7 @@ impl Gateway {
         for (name, kind) in changed_lists(&before, &after) {
             listeners.list_changed(&name, kind);
         }
-        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after), confirmed_by };
+        let reload = Reload { summary: changed, tools: of_snapshots(&before, &after), confirmed_by, version };
         let ledger = self.state.ledger.clone();
         tokio::spawn(async move { record::note_settings(&ledger, Ok(reload)).await });
     }

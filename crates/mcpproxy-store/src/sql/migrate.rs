@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("schema/0017_payload_partitions.sql"),
         postgres: include_str!("schema_postgres/0017_payload_partitions.sql"),
     },
+    Step::Same(include_str!("schema/0018_config_versions.sql")),
 ];
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

@@ -28,7 +28,7 @@ const END_APPROVALS: &str = "UPDATE approvals SET state = 'cancelled', args = NU
      WHERE state IN ('pending', 'approved')";
 const END_GRANTS: &str = "UPDATE grants SET revoked_ms = $1, revoked_by = 'mcpproxy restore' WHERE revoked_ms IS NULL";
 /// All tables, ordered by name.
-const FATES: [(&str, Fate); 44] = [
+const FATES: [(&str, Fate); 45] = [
     // Decisions of users, which the log of before the restore tells of.
     ("accepted_pins", Fate::Kept),
     // One that was used, denied or cancelled after the backup must not be open again.
@@ -42,6 +42,7 @@ const FATES: [(&str, Fate); 44] = [
     ("checkpoints", Fate::Kept),
     // A call that ran before the backup must not run again when it is repeated.
     ("claims", Fate::Kept),
+    ("config_versions", Fate::Kept),
     // A preview from before the restore says nothing about the servers of now.
     ("dry_runs", Fate::Removed),
     // The position goes back with the chain. So everything after it is exported again, and nothing is left out.

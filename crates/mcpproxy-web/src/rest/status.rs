@@ -45,7 +45,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Health,
         summary: "Check that the gateway accepts calls",
-        description: "The gateway is ready when the activity log can be written, and every server has connected or failed once. It waits for servers no longer than `ready_timeout` after the start. While the log cannot be written, no call is sent. Use it as a readiness probe: it accepts any `Host`, and reveals nothing else. `GET /api/v1/status` has the reasons.",
+        description: "The gateway is ready when the activity log can be written, and every server has connected or failed once. It waits for servers no longer than `ready_timeout` after the start. A gateway whose settings come from the database is not ready before a first version is published. While the log cannot be written, no call is sent. Use it as a readiness probe: it accepts any `Host`, and reveals nothing else. `GET /api/v1/status` has the reasons.",
         answers: &[
             Answer::json::<wire::Readiness>(StatusCode::OK, "Ready."),
             Answer::json::<wire::Readiness>(
@@ -81,7 +81,9 @@ async fn ready(State(web): State<Arc<Web>>) -> Response {
     let is_well = wire::LogState::from(web.ledger.health()).reason.is_none();
     // A hanging server must not keep the gateway out of a load balancer. A call to it waits, and gets its own error.
     let has_waited = web.facts.started.elapsed() >= web.gateway.ready_timeout();
-    let ready = is_well && (has_waited || web.gateway.is_ready());
+    // Agents would find no servers.
+    let has_settings = web.gateway.version() != Some(0);
+    let ready = is_well && has_settings && (has_waited || web.gateway.is_ready());
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(wire::Readiness { ready })).into_response()
 }
@@ -140,6 +142,7 @@ async fn status(State(web): State<Arc<Web>>) -> Json<wire::Status> {
         settings: wire::SettingsState {
             path: web.facts.settings_path.display().to_string(),
             exists: web.facts.settings_path.exists(),
+            version: web.gateway.version(),
             mistakes: error.iter().flat_map(|error| error.lines()).map(wire::FileMistake::parse).collect(),
             error,
             warnings: web.gateway.settings_warnings(),

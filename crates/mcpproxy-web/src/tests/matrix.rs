@@ -31,7 +31,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "health" | "ready" | "openapi" | "docs" => OPEN,
         "status" | "cluster" | "metrics" | "clients" | "servers" | "reload" | "refresh_tokens" | "tools"
         | "contracts" | "contract_docs" | "lint_contracts" | "activity" | "activity_summary" | "export_activity"
-        | "events" | "approvals" | "approval" | "grants" => READ,
+        | "events" | "approvals" | "approval" | "grants" | "config_versions" => READ,
         // No such server, tool, record or standing approval exists.
         "server_log" | "restart_server" | "tool" | "contract" | "draft_contracts" | "activity_record"
         | "revoke_grant" | "review" | "definitions" | "history" => READ_NONE,
@@ -39,6 +39,9 @@ fn of_endpoint(endpoint: &Endpoint) -> Row {
         "change_token" => [401, 403, 403, 404, 404, 404],
         // Without a query, and without a call.
         "search_tools" | "explain_call" | "replay_calls" => [401, 403, 400, 400, 400, 400],
+        // SQLite serves one gateway.
+        "check_config" => [401, 403, 409, 409, 409, 409],
+        "publish_config" => [401, 403, 403, 403, 409, 409],
         "approval_status" => [401, 200, 200, 200, 200, 200],
         "whole_approval" => [401, 403, 403, 200, 200, 200],
         "approve" => [401, 403, 403, 403, 200, 200],
@@ -189,6 +192,10 @@ async fn every_rest_route_with_every_credential() {
                 "approve" => format!("{{{totp}}}"),
                 "apply_config" if totp.is_empty() => r#"{"digest": "x", "page_key": "PAGE_KEY"}"#.to_owned(),
                 "apply_config" => format!("{{\"digest\": \"x\", {totp}}}"),
+                "publish_config" => {
+                    let proof = if totp.is_empty() { r#""page_key": "PAGE_KEY""#.to_owned() } else { totp };
+                    format!(r#"{{"after": 0, "digest": "x", "version": 1, {proof}}}"#)
+                }
                 "decide_review" if totp.is_empty() => format!("{{{REJECTS}, \"page_key\": \"PAGE_KEY\"}}"),
                 "decide_review" => format!("{{{REJECTS}, {totp}}}"),
                 "announce_server" if totp.is_empty() => format!("{{{IDENTITY}, \"page_key\": \"PAGE_KEY\"}}"),

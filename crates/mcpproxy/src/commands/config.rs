@@ -1,7 +1,10 @@
-//! `config`: checks the settings, contracts and policies, applies changes that wait, and prints the settings schema.
+//! `config`: checks the settings, contracts and policies, applies changes that wait, publishes versions for several
+//! gateways, and prints the settings schema.
 
 pub(super) mod apply;
+mod confirm;
 mod gateway_view;
+mod publish;
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +16,19 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
-use crate::operator_files::{self, CONTRACTS, POLICIES};
+use crate::operator_files::{self, CONTRACTS, POLICIES, published};
 use crate::terminal::output::{Format, counted, counted_as, print, tell};
 use gateway_view::Difference;
+use publish::What;
 
-/// Check the settings, apply changes that wait, or print the JSON Schema
+/// Check the settings, apply or publish changes, or print the JSON Schema
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
   mcpproxy config check
   mcpproxy config apply
+  mcpproxy config apply --from ./deployment
+  mcpproxy config versions
   mcpproxy config schema > mcp_config.schema.json")]
 pub(crate) enum ConfigCommand {
     /// Check the settings file, contracts and policies, and report every error
@@ -40,13 +46,32 @@ The command also checks contracts/ and policies/ in the same folder, as the gate
         #[arg(long)]
         fix: bool,
     },
-    /// Apply changes that weaken contracts, policies or settings
+    /// Apply changes that weaken contracts, policies or settings, or publish a folder for all gateways
     #[command(after_help = "\
 Examples:
-  mcpproxy config apply
+  mcpproxy config apply                     Confirm changes that wait at this gateway
+  mcpproxy config apply --from ./deployment Publish a folder for all gateways of the database
+  mcpproxy config apply --version 3         Go back to an earlier version
 
-A reload that removes or weakens a contract or policy waits until a user confirms it. So does one that makes `contracts`, `intent_declaration` or `approvals.channels` in the settings more lenient. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.")]
-    Apply,
+A reload that removes or weakens a contract or policy waits until a user confirms it. So does one that makes `contracts`, `intent_declaration` or `approvals.channels` in the settings more lenient. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.
+
+With --from, the command reads mcp_config.json, contracts/ and policies/ of a folder, checks them, and shows the differences from the newest version in PostgreSQL. Once you have signed in and confirmed, it publishes them as a new version. All gateways with \"operator_files\": \"database\" take it over within a second.")]
+    Apply {
+        /// Publish the settings, contracts and policies of this folder for all gateways of the database
+        #[arg(long, value_name = "FOLDER")]
+        from: Option<PathBuf>,
+        /// Publish an earlier version again
+        #[arg(long, value_name = "NUMBER", conflicts_with = "from")]
+        version: Option<i64>,
+    },
+    /// List the versions that users published for all gateways
+    #[command(after_help = "\
+Examples:
+  mcpproxy config versions
+  mcpproxy config versions -o json
+
+The newest 100 versions are kept, newest first. To go back to one, run `mcpproxy config apply --version NUMBER`.")]
+    Versions,
     /// Print the JSON Schema of the settings file
     #[command(after_help = "\
 Examples:
@@ -67,7 +92,14 @@ pub(crate) async fn run(home: &Home, format: Format, command: &ConfigCommand) ->
             // A file that is named must exist.
             check(home, format, &path, file.is_some()).await?;
         }
-        ConfigCommand::Apply => return apply::run(home, format).await,
+        ConfigCommand::Apply { from: Some(folder), .. } => {
+            return publish::run(home, format, What::Folder(folder)).await;
+        }
+        ConfigCommand::Apply { version: Some(number), .. } => {
+            return publish::run(home, format, What::Version(*number)).await;
+        }
+        ConfigCommand::Apply { from: None, version: None } => return apply::run(home, format).await,
+        ConfigCommand::Versions => publish::list(home, format).await?,
         ConfigCommand::Schema => match format {
             Format::Table | Format::Json => print(&serde_json::to_string_pretty(&settings::schema())?)?,
             Format::Yaml => format.print(&settings::schema(), String::new)?,
@@ -95,7 +127,7 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
     let missing = || Failure::new(Exit::BadSettings, format!("{}: the file does not exist", path.display()));
     let mut has_file = true;
     let settings = settings_file::read(path).and_then(|read| match read {
-        Some(read) => Ok(read.settings),
+        Some(read) => published::check_machine(path, &read.settings).map(|()| read.settings),
         None if is_named => Err(missing().hint("without FILE, the command checks the data folder")),
         // As in `doctor`: the gateway starts, and runs the demo server.
         None => {

@@ -25,7 +25,7 @@ use crate::home::lock::HeldLock;
 use crate::imports::plan::Plan;
 use crate::imports::source::{self, Source};
 use crate::imports::write::{self, Written};
-use crate::operator_files::settings_file;
+use crate::operator_files::{published, settings_file};
 use crate::terminal::output::{Format, counted, print, tell};
 use crate::terminal::prompt::Terminal;
 
@@ -69,6 +69,7 @@ pub(crate) async fn run(home: &Home, format: Format, import: Import) -> anyhow::
         return format.print(&report::found_json(&found), || report::found_text(home, &found)).map(|()| Exit::Done);
     };
     let source = Source::open(given, &machine)?;
+    published::check_editable(home)?;
     let path = home.settings();
     if std::fs::canonicalize(&path).is_ok_and(|own| own == source.file.target) {
         return Err(Failure::new(Exit::Usage, "These are the settings of mcpproxy itself.")

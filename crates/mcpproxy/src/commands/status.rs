@@ -222,7 +222,11 @@ fn settings_words(status: &Value) -> String {
     let path = status.pointer("/settings/path").and_then(Value::as_str).unwrap_or("-");
     match status.pointer("/settings/exists").and_then(Value::as_bool) {
         Some(false) => format!("none ({}), so the demo server runs", line(path)),
-        Some(true) | None => line(path),
+        Some(true) | None => match status.pointer("/settings/version").and_then(Value::as_u64) {
+            None => line(path),
+            Some(0) => format!("{}, and nothing is published in the database yet", line(path)),
+            Some(version) => format!("{}, and version {version} in the database", line(path)),
+        },
     }
 }
 

@@ -9,7 +9,7 @@
 use clap::Subcommand;
 use http::Method;
 use mcpproxy_core::nearest;
-use mcpproxy_core::settings::{PeopleSettings, Settings};
+use mcpproxy_core::settings::PeopleSettings;
 use mcpproxy_store::{Account, Location, OperatorInvitation, Reset, Store, StoreError};
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +21,6 @@ use crate::database;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
-use crate::operator_files::settings_file;
 use crate::runtime::own_url;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::prompt::{Echo, Terminal};
@@ -132,7 +131,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     let location = database::location(home)?;
     let accounts = match Store::open_read_only(&location).await {
         Ok(store) => {
-            let session = people(home)?.session;
+            let session = people(home).await?.session;
             let accounts = store.list_accounts(now_ms(), session.idle_ms(), session.max_ms()).await;
             store.close().await;
             accounts?
@@ -272,17 +271,11 @@ async fn base_url(home: &Home) -> anyhow::Result<(String, bool)> {
             return Ok((url.to_owned(), true));
         }
     }
-    let settings = settings(home)?;
+    let settings = database::settings(home).await?;
     Ok((settings.approvals.public_url.clone().unwrap_or_else(|| own_url(&settings, settings.listen)), false))
 }
 
-fn settings(home: &Home) -> anyhow::Result<Settings> {
-    let path = home.settings();
-    let Some((_, text)) = settings_file::read_text(&path)? else { return Ok(Settings::default()) };
-    Ok(settings_file::check_shape(&path, &text)?)
-}
-
 /// Reads the settings about users, without resolving references.
-pub(super) fn people(home: &Home) -> anyhow::Result<PeopleSettings> {
-    settings(home).map(|settings| settings.people)
+pub(super) async fn people(home: &Home) -> anyhow::Result<PeopleSettings> {
+    database::settings(home).await.map(|settings| settings.people)
 }

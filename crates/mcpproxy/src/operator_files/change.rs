@@ -6,7 +6,7 @@ use mcpproxy_core::settings::{Settings, server_keys};
 use mcpproxy_core::{ServerName, nearest};
 
 use super::edit::{self, Change, EditError};
-use super::settings_file;
+use super::{published, settings_file};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::{Readers, replace_file};
@@ -39,6 +39,7 @@ pub(crate) fn write_change(home: &Home, name: &ServerName, change: Change) -> an
 
 /// Reads and edits the settings, and checks the result.
 pub(crate) fn edit(home: &Home, name: &ServerName, change: Change) -> anyhow::Result<Edited> {
+    published::check_editable(home)?;
     let path = home.settings();
     let before = settings_file::read_text(&path)?.map(|(_, text)| text);
     if let Some(text) = &before {

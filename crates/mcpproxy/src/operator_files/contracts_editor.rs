@@ -12,10 +12,11 @@ use std::sync::Arc;
 use mcpproxy_core::ToolName;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
+use mcpproxy_core::settings::Settings;
 use mcpproxy_web::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
 use rustix::fs::{Access, access};
 
-use super::{CONTRACTS, OperatorFiles, beside, settings_file};
+use super::{CONTRACTS, OperatorFiles, OperatorTexts, Source, beside, settings_file};
 use crate::exit::Failure;
 use crate::home::secret::{Readers, replace_file};
 use crate::terminal::output::{line, lines};
@@ -38,7 +39,7 @@ impl ContractFiles {
     }
 
     fn read(&self) -> Result<OperatorFiles, EditError> {
-        super::read(&self.settings_path, None).map_err(|failure| invalid_files(&failure))
+        super::read(&self.settings_path, None, &Source::Folder).map_err(|failure| invalid_files(&failure))
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -56,29 +57,14 @@ impl ContractFiles {
 
 impl ContractsEditor for ContractFiles {
     fn written(&self, tool: &ToolName) -> Result<WrittenContract, EditError> {
-        let Target { file, contract, .. } = target(&self.read()?, tool);
-        let (line, fields) = contract.map(|contract| (contract.line, contract.fields)).unzip();
-        Ok(WrittenContract { file, line, fields: fields.unwrap_or_default() })
+        Ok(written(&self.read()?.texts, tool))
     }
 
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError> {
         let read = self.read()?;
-        let Target { file, text: before, .. } = target(&read, tool);
-        let after = edit::edited(&file, &before, tool, &change.fields).map_err(|edit::TooUnusual| {
-            EditError::ReadOnly { file: file.clone(), text: edit::entry(tool, &change.fields) }
-        })?;
-        let texts = read.texts.with(&[&(file.clone(), after.clone())]);
-        let in_folder = |name: &str| name.starts_with(&format!("{}/", CONTRACTS.name()));
-        let contracts: Vec<_> = texts.all().iter().filter(|(name, _)| in_folder(name)).cloned().collect();
-        let contracts = Contracts::parse(&contracts).map_err(|mistakes| {
-            let told = mistakes.first().map(|(file, mistake)| {
-                format!("{}:{}:{}: {}", line(file), mistake.line, mistake.column, lines(&mistake.message))
-            });
-            EditError::Invalid(format!("This contract would not be valid. {}", told.unwrap_or_default()))
-        })?;
-        let is_read_only = self.is_read_only(&file);
-        let digest = texts.digest(&read.files.settings);
-        Ok(ContractDraft { file, before, after, digest, contracts: Arc::new(contracts), is_read_only })
+        let draft = draft(&read.texts, &read.files.settings, tool, change)?;
+        let is_read_only = self.is_read_only(&draft.file);
+        Ok(ContractDraft { is_read_only, ..draft })
     }
 
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
@@ -99,9 +85,41 @@ impl ContractsEditor for ContractFiles {
     }
 }
 
+/// Returns the contract of a tool as it is written in these files.
+pub(super) fn written(texts: &OperatorTexts, tool: &ToolName) -> WrittenContract {
+    let Target { file, contract, .. } = target(texts, tool);
+    let (line, fields) = contract.map(|contract| (contract.line, contract.fields)).unzip();
+    WrittenContract { file, line, fields: fields.unwrap_or_default() }
+}
+
+/// Changes the contract of a tool in these files.
+pub(super) fn draft(
+    texts: &OperatorTexts,
+    settings: &Settings,
+    tool: &ToolName,
+    change: &ContractChange,
+) -> Result<ContractDraft, EditError> {
+    let Target { file, text: before, .. } = target(texts, tool);
+    let after = edit::edited(&file, &before, tool, &change.fields).map_err(|edit::TooUnusual| EditError::ReadOnly {
+        file: file.clone(),
+        text: edit::entry(tool, &change.fields),
+    })?;
+    let texts = texts.with(&[&(file.clone(), after.clone())]);
+    let in_folder = |name: &str| name.starts_with(&format!("{}/", CONTRACTS.name()));
+    let contracts: Vec<_> = texts.all().iter().filter(|(name, _)| in_folder(name)).cloned().collect();
+    let contracts = Contracts::parse(&contracts).map_err(|mistakes| {
+        let told = mistakes.first().map(|(file, mistake)| {
+            format!("{}:{}:{}: {}", line(file), mistake.line, mistake.column, lines(&mistake.message))
+        });
+        EditError::Invalid(format!("This contract would not be valid. {}", told.unwrap_or_default()))
+    })?;
+    let digest = texts.digest(settings);
+    Ok(ContractDraft { file, before, after, digest, contracts: Arc::new(contracts), is_read_only: false })
+}
+
 /// Finds the file with the contract of a tool, or the one for a new contract.
-fn target(read: &OperatorFiles, tool: &ToolName) -> Target {
-    let all = || read.texts.all().iter();
+fn target(texts: &OperatorTexts, tool: &ToolName) -> Target {
+    let all = || texts.all().iter();
     let has_it = |(file, text): &(String, String)| Some((file.clone(), text.clone(), edit::written(file, text, tool)?));
     if let Some((file, text, contract)) = all().find_map(has_it) {
         return Target { file, text, contract: Some(contract) };
@@ -172,7 +190,7 @@ mod tests {
         assert_eq!(draft.contracts.iter().count(), 3);
         editor.write(&draft).unwrap();
         assert_eq!(home.text("contracts/a.yaml"), ours.replace("high", "critical"));
-        let after = super::super::read(&home.0.path().join("mcp_config.json"), None).unwrap();
+        let after = super::super::read(&home.0.path().join("mcp_config.json"), None, &Source::Folder).unwrap();
         assert_eq!(after.texts.digest(&after.files.settings), draft.digest, "as `config apply` confirms it");
         assert_eq!(*after.files.contracts, *draft.contracts);
     }

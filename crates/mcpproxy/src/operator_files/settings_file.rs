@@ -48,6 +48,13 @@ pub(crate) fn read(path: &Path) -> Result<Option<ReadSettings>, Failure> {
     Ok(Some(ReadSettings { settings, referenced: referenced.into_iter().collect(), tls }))
 }
 
+/// Parses published settings for this machine, and returns the files that they refer to. Mistakes name the file `shown`.
+pub(super) fn parse_shared(shown: &Path, path: &Path, text: &str) -> Result<(Settings, Vec<PathBuf>), Failure> {
+    let here = Here::beside(path, References::Resolved);
+    let settings = settings::parse(text, &here).map_err(|errors| bad(shown, &errors))?;
+    Ok((settings, here.referenced.into_inner().into_iter().collect()))
+}
+
 /// Returns the files that `tls` names, also if they or the settings cannot be used.
 pub(crate) fn tls_paths(path: &Path) -> Vec<PathBuf> {
     let text = read_text(path).ok().flatten().map(|(_, text)| text);

@@ -24,7 +24,7 @@ pub(crate) async fn banner(home: &Home, runtime: &Runtime, setup: Option<&SetupL
     let token = &runtime.local.token;
     let settings = home.settings();
     let settings = match runtime.has_settings_file {
-        true => settings.display().to_string(),
+        true => format!("{}{}", settings.display(), version(runtime.gateway.version())),
         false => format!("none, so the demo server runs. `mcpproxy servers add` creates {}", settings.display()),
     };
     let http =
@@ -60,6 +60,17 @@ Try in another terminal:
             .collect::<Vec<_>>()
             .join("\n"),
     )
+}
+
+/// Words the published version in force.
+fn version(number: Option<i64>) -> String {
+    match number {
+        None => String::new(),
+        Some(0) => {
+            ", and nothing is published in the database yet. Run `mcpproxy config apply --from FOLDER`".to_owned()
+        }
+        Some(number) => format!(", and version {number} in the database"),
+    }
 }
 
 /// Returns the address of the approval page or, if no user exists yet, the setup link.

@@ -21,7 +21,7 @@ use super::Accepted;
 use super::weigh::{KnownTools, rules};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::{OperatorFiles, OperatorTexts};
+use crate::operator_files::{OperatorFiles, OperatorTexts, Source};
 use crate::terminal::output::{counted, counted_as, line, tell};
 
 /// Changes and files to print. More are counted.
@@ -47,7 +47,17 @@ impl LastRun {
     }
 
     /// Compares with the files of this run, and prints what is weaker. Returns an error if the gateway must not start.
-    pub(super) fn compare(self, home: &Home, now: &OperatorFiles, accepted: Accepted) -> Result<Self, Failure> {
+    pub(super) fn compare(
+        self,
+        home: &Home,
+        (source, now): (&Source, &OperatorFiles),
+        accepted: Accepted,
+    ) -> Result<Self, Failure> {
+        match source {
+            Source::Folder => {}
+            // A user confirmed what is weaker.
+            Source::Database(_) => return Ok(self),
+        }
         let weaker = compare(home, &self.texts, now, accepted)?;
         tell_weaker(&weaker);
         Ok(Self { weaker, ..self })
@@ -191,7 +201,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let read = crate::operator_files::read(&home.settings(), None).unwrap();
+        let read = crate::operator_files::read(&home.settings(), None, &Source::Folder).unwrap();
         (home, read, folder)
     }
 

@@ -14,6 +14,10 @@
 //! The gateway's own certificate counts as settings. If only its files changed, new connections get the new one, and nothing
 //! else happens.
 //!
+//! With `operator_files: "database"`, the texts come from the newest version that a user published. [`versions`] looks for it
+//! after news of another gateway, every few seconds, and on request. The user confirmed it, so it takes effect as a whole.
+//! The files of the data folder are still compared: they have the settings of this machine.
+//!
 //! If all files are valid, they take effect together: the gateway builds a new snapshot, and calls that already started
 //! keep the old one. The exception is what weakens contracts or policies. A half-written file is often valid, and an agent
 //! with a shell can write files too. So that part waits until a user confirms it ([`weigh`]). Unchanged parts keep their
@@ -31,8 +35,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::{self, Settings, Warning};
-use mcpproxy_gateway::{Confirmation, Confirmed, Files, Gateway, ReloadRequest, ReloadRequests, Reloaded};
+use mcpproxy_gateway::{
+    CheckedFiles, Confirmation, Confirmed, Files, Gateway, ReloadRequest, ReloadRequests, Reloaded,
+};
+use mcpproxy_store::ConfigVersion;
 use mcpproxy_web::Guard;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinError;
@@ -41,10 +49,12 @@ use tokio::time::Instant;
 use super::file_events::{FileEvents, POLL_INTERVAL};
 use super::last_run::stricter;
 use super::own_tls::OwnTls;
-use super::weigh::{KnownTools, Weighed, weigh};
+use super::versions::NewestVersion;
+use super::weigh::{KnownTools, Weighed, rules, weigh};
 use crate::exit::{Exit, Failure};
+use crate::operator_files::published::{self, nothing_published};
 use crate::operator_files::settings_file::{self, warning_lines};
-use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts};
+use crate::operator_files::{self, FileStamps, OperatorFiles, OperatorTexts, Source, VersionInForce};
 use crate::terminal::output::tell;
 
 /// Time between two comparisons after an event. Programs write several files, or one in several steps, without a longer
@@ -64,6 +74,8 @@ const SLOW_READ: Duration = Duration::from_secs(30);
 pub(crate) struct Reload {
     pub(crate) files: WatchedFiles,
     pub(crate) requests: ReloadRequests,
+    /// Looks for published versions.
+    pub(crate) newest: NewestVersion,
 }
 
 /// The files of the operator, as they were last seen and as they are active. Every comparison works on a copy, which
@@ -71,6 +83,10 @@ pub(crate) struct Reload {
 #[derive(Clone)]
 pub(crate) struct WatchedFiles {
     pub(crate) path: PathBuf,
+    /// The source of contracts, policies and shared settings. It stays until a restart. Its version may be newer than the one
+    /// in force, if this one is not valid here.
+    pub(crate) source: Source,
+    pub(crate) in_force: VersionInForce,
     /// Files that the settings refer to.
     pub(crate) referenced: Vec<PathBuf>,
     /// The files of `tls` in settings that could not be used. Their correction is a change too.
@@ -111,22 +127,42 @@ pub(crate) struct Wanted {
 enum Answer {
     Reload(oneshot::Sender<Reloaded>),
     Apply(oneshot::Sender<Confirmed>),
+    Check(oneshot::Sender<Checked>),
 }
 
-pub(crate) type ReadFiles = fn(&Path, Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure>;
+/// The work of a request, besides a reload.
+enum Task {
+    None,
+    Confirm(Confirmation),
+    Check(Vec<(String, String)>),
+}
+
+/// The result of a [`Task`].
+enum Done {
+    None,
+    Confirmed(Confirmed),
+    Checked(Checked),
+}
+
+type Checked = Result<CheckedFiles, String>;
+
+pub(crate) type ReadFiles = fn(&Path, Option<&Arc<Settings>>, &Source) -> Result<OperatorFiles, Failure>;
 
 /// The reason for a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Trigger {
+pub(super) enum Trigger {
     Clock,
     Event,
+    /// There may be a new version in the database.
+    Version,
     Request,
 }
 
 impl Reload {
     /// Watches until dropped.
     pub(crate) async fn run(self) {
-        let Self { mut files, mut requests } = self;
+        let Self { mut files, mut requests, mut newest } = self;
+        let gateway = files.gateway.clone();
         let events = Arc::new(FileEvents::new());
         let mut last = files.seen.clone();
         let (watching, stamps) = (Arc::clone(&events), last.clone());
@@ -143,50 +179,65 @@ impl Reload {
             let (trigger, request) = tokio::select! {
                 () = tokio::time::sleep_until(next_tick) => (Trigger::Clock, None),
                 () = next_event => (Trigger::Event, None),
+                () = gateway.version_announced() => (Trigger::Version, None),
                 request = requests.next() => (Trigger::Request, Some(request)),
             };
-            let (answer, confirmation) = match request {
-                None => (None, None),
-                Some(ReloadRequest::Reload(answer)) => (Some(Answer::Reload(answer)), None),
-                Some(ReloadRequest::Apply(confirmation, answer)) => (Some(Answer::Apply(answer)), Some(confirmation)),
+            let (answer, task) = match request {
+                None => (None, Task::None),
+                Some(ReloadRequest::Reload(answer)) => (Some(Answer::Reload(answer)), Task::None),
+                Some(ReloadRequest::Apply(by, answer)) => (Some(Answer::Apply(answer)), Task::Confirm(by)),
+                Some(ReloadRequest::Check(files, answer)) => (Some(Answer::Check(answer)), Task::Check(files)),
             };
+            let has_version = newest.look(&mut files, trigger).await;
             let (mut copy, before, watching) = (files.clone(), last.clone(), Arc::clone(&events));
             // Disks can be slow, and a large catalog takes time to build. Calls continue meanwhile.
             let looked = run_blocking(move || {
+                if has_version {
+                    copy.reload(Trigger::Version);
+                }
                 let now = copy.look(&before, trigger);
                 if now != before {
                     // Folders may be new, or replaced by others of the same name.
                     watching.watch(&now.folders());
                 }
-                let confirmed = confirmation.map(|confirmation| copy.confirm(&confirmation));
-                (copy, now, confirmed)
+                let done = match task {
+                    Task::None => Done::None,
+                    Task::Confirm(confirmation) => Done::Confirmed(copy.confirm(&confirmation)),
+                    Task::Check(files) => Done::Checked(copy.check(&files)),
+                };
+                (copy, now, done)
             });
-            let (rest, confirmed) = match looked.await {
-                Ok((copy, now, confirmed)) => {
+            let (rest, done) = match looked.await {
+                Ok((copy, now, done)) => {
                     (files, last) = (copy, now);
-                    (EVENT_PAUSE, confirmed)
+                    (EVENT_PAUSE, done)
                 }
                 Err(error) => {
                     files.crashed(&error);
-                    (CRASH_PAUSE, None)
+                    (CRASH_PAUSE, Done::None)
                 }
             };
             rest_until = Instant::now() + rest;
             if let Some(answer) = answer {
-                answer.send(files.gateway.reload_error(), confirmed);
+                answer.send(files.gateway.reload_error(), done);
             }
         }
     }
 }
 
 impl Answer {
-    fn send(self, error: Option<String>, confirmed: Option<Confirmed>) {
+    fn send(self, error: Option<String>, done: Done) {
         // The command may have disconnected.
-        match self {
-            Self::Reload(answer) => drop(answer.send(error.map_or(Reloaded::Applied, Reloaded::Refused))),
-            Self::Apply(answer) => {
-                let crashed = || Confirmed::Refused(error.unwrap_or_default());
-                drop(answer.send(confirmed.unwrap_or_else(crashed)));
+        match (self, done) {
+            (Self::Reload(answer), _) => drop(answer.send(error.map_or(Reloaded::Applied, Reloaded::Refused))),
+            (Self::Apply(answer), Done::Confirmed(confirmed)) => drop(answer.send(confirmed)),
+            (Self::Check(answer), Done::Checked(checked)) => drop(answer.send(checked)),
+            // The comparison panicked.
+            (Self::Apply(answer), Done::None | Done::Checked(_)) => {
+                drop(answer.send(Confirmed::Refused(error.unwrap_or_default())));
+            }
+            (Self::Check(answer), Done::None | Done::Confirmed(_)) => {
+                drop(answer.send(Err(error.unwrap_or_default())));
             }
         }
     }
@@ -207,7 +258,7 @@ impl WatchedFiles {
         let referenced = [self.referenced.as_slice(), &self.tls_paths].concat();
         let mut now = operator_files::inspect(&self.path, &referenced);
         let is_finished = match trigger {
-            Trigger::Clock => now == *last,
+            Trigger::Clock | Trigger::Version => now == *last,
             Trigger::Request => true,
             Trigger::Event if now == self.seen => false,
             Trigger::Event => (0..SETTLE_MAX).any(|_| {
@@ -240,9 +291,9 @@ impl WatchedFiles {
     }
 
     fn reload(&mut self, trigger: Trigger) {
-        let read = (self.read)(&self.path, Some(&self.current.settings));
+        let read = (self.read)(&self.path, Some(&self.current.settings), &self.source);
         let error = self.gateway.reload_error();
-        let read = read.and_then(|read| read.keeps(&self.current).map(|()| read)).and_then(|read| self.listens(read));
+        let read = read.and_then(|read| self.keeps(read)).and_then(|read| self.listens(read));
         let pair = read.as_ref().ok().and_then(|read| read.tls.clone());
         match read.and_then(|read| self.weighed(read)) {
             Ok(new) => {
@@ -250,7 +301,9 @@ impl WatchedFiles {
                 if let (Some(tls), Some(pair)) = (&self.listener.tls, &pair) {
                     tls.renew(pair);
                 }
+                let version = self.version_of_source();
                 if error.is_none() && self.is_current(&new) {
+                    self.note_version(version.as_ref());
                     return;
                 }
                 let changes = settings::diff(&self.current.settings, &new.settings);
@@ -263,7 +316,13 @@ impl WatchedFiles {
                 warning_lines(&self.path, &new_warnings).iter().for_each(|warning| tell(warning));
                 tracing::info!(path = %self.path.display(), "reloaded settings, contracts and policies");
                 self.take(&new);
-                self.gateway.reload(new);
+                match &version {
+                    Some(version) if self.gateway.version() != Some(version.head.number) => {
+                        self.gateway.reload_version(new, &version.head.published_by, version.head.number);
+                    }
+                    Some(_) | None => self.gateway.reload(new),
+                }
+                self.note_version(version.as_ref());
             }
             Err(failure) => {
                 self.tls_paths = settings_file::tls_paths(&self.path);
@@ -277,6 +336,47 @@ impl WatchedFiles {
                 }
             }
         }
+    }
+
+    /// Checks that nothing disappears by accident.
+    fn keeps(&self, read: OperatorFiles) -> Result<OperatorFiles, Failure> {
+        let (before, now) = (&self.current.settings, &read.files.settings);
+        if before.operator_files != now.operator_files {
+            let line = now.written.line("operator_files").map(|line| format!(":{line}:1")).unwrap_or_default();
+            let path = self.path.display();
+            let message = format!("{path}{line}: the new value of `operator_files` takes effect after a restart");
+            return Err(Failure::new(Exit::BadSettings, message));
+        }
+        match &self.source {
+            Source::Folder => read.keeps(&self.current).map(|()| read),
+            Source::Database(Some(_)) => Ok(read),
+            Source::Database(None) => Err(nothing_published()),
+        }
+    }
+
+    fn version_of_source(&self) -> Option<Arc<ConfigVersion>> {
+        match &self.source {
+            Source::Folder | Source::Database(None) => None,
+            Source::Database(Some(version)) => Some(Arc::clone(version)),
+        }
+    }
+
+    /// Says that a version is in force.
+    fn note_version(&self, version: Option<&Arc<ConfigVersion>>) {
+        if let Some(version) = version {
+            self.gateway.set_version(version.head.number);
+            self.in_force.set(version);
+        }
+    }
+
+    /// Checks files that a user may publish.
+    fn check(&self, files: &[(String, String)]) -> Checked {
+        let new = published::check(&self.path, &self.current.settings, files).map_err(|failure| failure.to_string())?;
+        // A copy: what nobody publishes must not add tools.
+        let mut known = self.known.clone();
+        known.update(self.gateway.offered(), &new.settings);
+        let weaker = Weaker::between(&rules(&self.current), &rules(&new), &known.all());
+        Ok(CheckedFiles { weaker })
     }
 
     /// Checks settings that depend on the listener. It may have another address than the settings say.
@@ -298,7 +398,11 @@ impl WatchedFiles {
         let digest = texts.digest(&wanted.settings);
         self.known.update(self.gateway.offered(), &wanted.settings);
         let tools = self.known.all();
-        let weighed = weigh(&self.current, &wanted, digest.clone(), &tools);
+        let weighed = match &self.source {
+            Source::Folder => weigh(&self.current, &wanted, digest.clone(), &tools),
+            // A user confirmed the version.
+            Source::Database(_) => Ok(Weighed { files: wanted.clone(), held: None }),
+        };
         let Weighed { files, held } = weighed.map_err(|error| Failure::new(Exit::BadSettings, error.to_string()))?;
         self.referenced = referenced;
         let texts = Arc::new(texts);

@@ -25,7 +25,9 @@ pub(super) async fn run(home: &Home, format: Format) -> anyhow::Result<Exit> {
         Failure::new(Exit::NoGateway, "The data folder has no signing key yet.")
             .hint("start the gateway once to create it: mcpproxy serve")
     })?;
-    let settings = settings_file::read(&home.settings())?.map(|read| read.settings).unwrap_or_default();
+    let machine = settings_file::read(&home.settings())?.map(|read| read.settings).unwrap_or_default();
+    // The retention may be a published setting.
+    let settings = database::settings(home).await?.on_machine(&machine);
     let store = database::open(home).await?;
     let new: Verifier = home.next_signing_key()?.verifier().clone();
     let ledger = open_log::continued(home, &store, &settings).await?;

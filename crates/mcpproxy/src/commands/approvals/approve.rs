@@ -37,7 +37,7 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
         return Err(Failure::new(Exit::Refused, message).hint(hint).into());
     }
     // The settings in the file may be newer than those in force. The gateway has the last word.
-    let people = users::people(home).unwrap_or_default();
+    let people = users::people(home).await.unwrap_or_default();
     if !people.password {
         let message =
             "This gateway does not accept passwords (`people.password`), so nobody can sign in at the terminal.";

@@ -10,7 +10,7 @@ use super::lint::of_gateway;
 use crate::client::Rest;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::{self, CONTRACTS, bad_given};
+use crate::operator_files::{self, CONTRACTS, bad_given, published};
 use crate::terminal::output::{Format, counted, line};
 use crate::terminal::size;
 use crate::terminal::wrap::hanging;
@@ -43,6 +43,7 @@ async fn read(home: &Home, path: &Path) -> anyhow::Result<Contracts> {
 /// Returns the contracts that the running gateway enforces. It reloads the files of its folder, so these are the files,
 /// unless it refused them.
 async fn live(home: &Home) -> anyhow::Result<Contracts> {
+    published::check_readable(home)?;
     let rest = Rest::connect(home)?;
     let contracts = operator_files::read_contracts(&home.settings())?;
     let (_, is_same) = of_gateway(&rest, &contracts).await?;

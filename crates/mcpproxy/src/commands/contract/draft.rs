@@ -14,7 +14,7 @@ use crate::client::{Rest, state};
 use crate::commands::config;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::CONTRACTS;
+use crate::operator_files::{CONTRACTS, published};
 use crate::terminal::output::{Format, lines, print, tell};
 
 pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Option<&Path>) -> anyhow::Result<()> {
@@ -27,9 +27,12 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
         tell(&format!("This is a draft. Review it before you move it to {}.", target.display()));
         return Ok(());
     };
+    let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
+    if is_in_force {
+        published::check_editable(home)?;
+    }
     write_new(path, &text, &folder)?;
     print(&format!("Wrote {}\n", path.display()))?;
-    let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
     if is_in_force {
         let answer = Rest::connect(home)?.reload().await?;
         if config::apply::confirm_own(home, &answer).await? {

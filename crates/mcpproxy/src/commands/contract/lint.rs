@@ -16,7 +16,7 @@ use super::report::{Finding, Report};
 use crate::client::Rest;
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX};
+use crate::operator_files::{self, CONTRACTS, MISTAKES_MAX, published};
 use crate::terminal::output::{Format, tell};
 use crate::terminal::size;
 
@@ -29,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn run(home: &Home, format: Format, files: &[PathBuf], is_strict: bool) -> anyhow::Result<Exit> {
     let mut report = Report::default();
     if files.is_empty() {
+        published::check_readable(home)?;
         operator_files::tell_ignored(&home.settings(), &[CONTRACTS]);
     }
     let texts = if files.is_empty() { CONTRACTS.read(&home.settings()) } else { operator_files::read_given(files) };

@@ -23,7 +23,7 @@ use crate::client::Rest;
 use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::{self, settings_file};
+use crate::operator_files::{self, Source, settings_file};
 use crate::terminal::output::line;
 use crate::terminal::time::now_ms;
 
@@ -152,7 +152,10 @@ impl Facts {
     pub(crate) async fn collect(home: &Home, depth: Depth) -> Self {
         let gateway = gateway(home, depth).await;
         let path = home.settings();
-        let read = operator_files::read(&path, None);
+        // Of settings in the database, only those of this machine are here.
+        let source = operator_files::published::is_published(&path);
+        let source = source.map(|is| if is { Source::Database(None) } else { Source::Folder });
+        let read = source.and_then(|source| operator_files::read(&path, None, &source));
         let address = match &gateway {
             Ok(Some(gateway)) => {
                 gateway.status.get("address").and_then(Value::as_str).and_then(|text| text.parse().ok())

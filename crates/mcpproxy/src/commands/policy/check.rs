@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::home::Home;
-use crate::operator_files::{self, POLICIES};
+use crate::operator_files::{self, POLICIES, published};
 use crate::terminal::output::{self, Format, line, shorten};
 
 const MESSAGE_MAX_CHARS: usize = 60;
@@ -40,6 +40,7 @@ pub(super) struct ReadPolicies {
 pub(super) fn read(home: &Home, files: &[PathBuf]) -> anyhow::Result<ReadPolicies> {
     let settings = home.settings();
     if files.is_empty() {
+        published::check_readable(home)?;
         let place = POLICIES.beside(&settings).display().to_string();
         operator_files::tell_ignored(&settings, &[POLICIES]);
         let files = POLICIES.read(&settings)?.len();

@@ -123,7 +123,7 @@ enum Place {
 /// Chooses the place by the settings. If they allow both, the user does.
 async fn place(home: &Home, user: &mut UserAtTerminal, next: &str) -> anyhow::Result<Place> {
     // The settings in the file may be newer than those in force. The gateway has the last word.
-    let people = users::people(home).unwrap_or_default();
+    let people = users::people(home).await.unwrap_or_default();
     let Some(oidc) = people.oidc.filter(|_| people.password) else {
         if !people.password {
             return Ok(Place::Page);

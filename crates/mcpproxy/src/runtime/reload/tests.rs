@@ -7,10 +7,10 @@ use crate::home::Home;
 use crate::runtime::{Accepted, Listen, Runtime};
 
 /// Panics if the settings file says so.
-fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>) -> Result<OperatorFiles, Failure> {
+fn read_or_panic(path: &Path, settings: Option<&Arc<Settings>>, source: &Source) -> Result<OperatorFiles, Failure> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     assert!(!text.contains("panic"), "the settings file says so");
-    operator_files::read(path, settings)
+    operator_files::read(path, settings, source)
 }
 
 async fn until(what: &str, is_true: impl Fn() -> bool) {
