@@ -49,9 +49,9 @@ The command also checks contracts/ and policies/ in the same folder, as the gate
     /// Apply changes that weaken contracts, policies or settings, or publish a folder for all gateways
     #[command(after_help = "\
 Examples:
-  mcpproxy config apply                     Confirm changes that wait at this gateway
-  mcpproxy config apply --from ./deployment Publish a folder for all gateways of the database
-  mcpproxy config apply --version 3         Go back to an earlier version
+  mcpproxy config apply                      Confirm changes that wait here
+  mcpproxy config apply --from ./deployment  Publish a folder for all gateways
+  mcpproxy config apply --version 3          Go back to an earlier version
 
 A reload that removes or weakens a contract or policy waits until a user confirms it. So does one that makes `contracts`, `intent_declaration` or `approvals.channels` in the settings more lenient. This command shows the changes and signs you in, as `mcpproxy approvals approve` does. It needs a terminal.
 

@@ -72,7 +72,7 @@ fn keys() {
         &[
             "line 1, column 2: unknown key `dashboards`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
            `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls`, `tls_terminated_by_proxy`, `allowed_hosts`, \
-           `allowed_origins`, `storage`, `limits`, `metrics`, `export`, `search`",
+           `allowed_origins`, `storage`, `operator_files`, `limits`, `metrics`, `export`, `search`",
         ],
     );
     check(r#"{"mcpServer": {}}"#, &["line 1, column 2: unknown key `mcpServer`; did you mean `mcpServers`?"]);
@@ -81,7 +81,7 @@ fn keys() {
         &[
             "line 1, column 2: unknown key `\\u{1b}[2J`; known keys: `$schema`, `mcpServers`, `env_passthrough`, `tools_refresh`, \
              `intent_declaration`, `contracts`, `trust`, `activity`, `approvals`, `people`, `agents`, `listen`, `shutdown_grace`, `ready_timeout`, `direct_mode`, `allow_anonymous_loopback`, `tls`, `tls_terminated_by_proxy`, `allowed_hosts`, \
-             `allowed_origins`, `storage`, `limits`, `metrics`, `export`, `search`",
+             `allowed_origins`, `storage`, `operator_files`, `limits`, `metrics`, `export`, `search`",
             "line 1, column 31: unknown key `durable`; known keys: `durability`, `checkpoints_to`, `retention`",
             "line 1, column 62: unknown key `URL`; did you mean `url`?",
             "line 1, column 98: unknown key `x`; known keys: `strict_server_validation`, `two_key`, `unannotated`",
