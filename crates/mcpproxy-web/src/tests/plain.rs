@@ -37,7 +37,7 @@ async fn what_the_admin_sees() {
                 "servers": {"ready": 0, "connecting": 0, "failed": 0, "disabled": 0, "misconfigured": 0, "needs_sign_in": 0},
                 "unready_servers": [], "tools": 0, "quarantined": 0, "to_review": 0,
                 "settings": {
-                    "path": "/data/mcp_config.json", "exists": false, "error": null, "mistakes": [], "warnings": [], "held": null
+                    "path": "/data/mcp_config.json", "exists": false, "version": null, "error": null, "mistakes": [], "warnings": [], "held": null
                 },
                 "approvals": {"waiting": 0, "has_users": false},
                 "cluster": {"shared": false, "running": 1, "lost": 0, "drift": []},
