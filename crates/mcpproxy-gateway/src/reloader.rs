@@ -62,7 +62,7 @@ impl Confirmation {
 /// Files that a user may publish, as this gateway would take them over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedFiles {
-    /// What is weaker than the files in force.
+    /// Rules that are weaker than those in force.
     pub weaker: Weaker,
 }
 

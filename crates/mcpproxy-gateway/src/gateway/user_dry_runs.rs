@@ -36,7 +36,7 @@ pub struct DryRunReport {
 /// The result of a dry run, with sensitive values masked as in its record.
 #[derive(Clone, Debug)]
 pub enum DryRunResult {
-    /// What a real call would do, and who says so.
+    /// The effect of a real call, and the source of this statement.
     Made { dry_run: StoredDryRun, said_by: Option<SaidBy> },
     /// The server answered with an error, or not at all.
     Failed { code: Option<Untrusted>, message: Option<Untrusted>, answer: Option<Untrusted> },

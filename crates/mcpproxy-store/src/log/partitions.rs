@@ -12,7 +12,7 @@
 //!
 //! # When payloads go
 //!
-//! Whether a whole partition has expired is decided by the same cutoff as with SQLite. A partition that has expired in part
+//! The same cutoff as with SQLite decides if a whole partition has expired. A partition that has expired in part
 //! is left alone for a while, because its rows would otherwise be deleted one by one just before it could be dropped.
 //! The bound of that while is a tenth: rows that are a tenth older than the age, or exceed the limit by a tenth, are deleted
 //! in steps as with SQLite (`retention.rs`). So payloads never go earlier than the settings say, and at most a tenth later.

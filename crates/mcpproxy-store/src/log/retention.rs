@@ -49,7 +49,7 @@ struct Round {
     records: Option<Key>,
 }
 
-/// What is kept beyond the settings, because it may soon go as a whole partition.
+/// Payloads that are kept beyond the settings, because they may soon go as a whole partition.
 #[derive(Clone, Copy)]
 enum Spare {
     Nothing,

@@ -187,7 +187,7 @@ mod tests {
 
     /// During a rolling update, gateways of the previous version go on after the first gateway of this version has
     /// upgraded the database. So the newest steps may only add: tables, indexes for speed, and columns that may be empty.
-    /// What a step does with PostgreSQL alone needs a test of its own, such as `tests/partitions.rs`.
+    /// The effect of a step with PostgreSQL alone needs a test of its own, such as `tests/partitions.rs`.
     #[test]
     fn the_newest_steps_leave_the_previous_version_working() {
         let newest = STEPS.get(PREVIOUS..).unwrap();
