@@ -74,7 +74,7 @@ pub(crate) struct CheckedConfig {
     /// The files of the newest version.
     pub(crate) before: Vec<ConfigFile>,
     pub(crate) files: Vec<ConfigFile>,
-    /// Rules that are weaker than those in force at this gateway.
+    /// What the files allow more than those in force at this gateway.
     pub(crate) weaker: Vec<String>,
     /// The number of changes that are not listed.
     pub(crate) more: usize,
