@@ -60,3 +60,14 @@ def test_compares_the_tokens_of_agents() -> None:
     lengths = [int(found) for found in re.findall(r"^(?:the gateway|a provider).*?\s+(\d+)\s+\d+\s", done.stdout, re.M)]
     assert len(lengths) == 3 and lengths[0] == lengths[2] and abs(lengths[1] - 2000) < 20, done.stdout
     assert re.search(r"a call with a token of a provider takes -?\d+\.\d µs more", done.stdout), done.stdout
+
+
+def test_measures_the_encoder() -> None:
+    command = [peers.BUILD / "bench", "encoder", "--tools=60", "--seconds=0.3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("60 tools encoded in "), done.stdout
+    rows = {line[:18].strip(): [float(cell) for cell in line[18:].split()] for line in done.stdout.splitlines()[3:5]}
+    assert set(rows) == {"with encoder", "without"} and all(min(row) > 0 for row in rows.values()), done.stdout
+    calls = re.findall(r"^(?:while encoding|afterwards) +[\d.]+ +[\d.]+ +(\d+)$", done.stdout, re.M)
+    assert len(calls) == 2 and all(int(each) > 0 for each in calls), done.stdout

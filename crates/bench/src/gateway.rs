@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -26,7 +27,7 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     pub(crate) child: Child,
-    _home: TempDir,
+    home: TempDir,
 }
 
 /// The echo servers in the gateway's settings. A third one, over stdio, always comes along.
@@ -44,6 +45,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) storage: Option<&'a str>,
     /// The identity provider of agents.
     pub(crate) issuer: Option<&'a str>,
+    /// Whether search works without the encoder.
+    pub(crate) encoder_off: bool,
 }
 
 impl Gateway {
@@ -82,7 +85,7 @@ impl Gateway {
         let expected = servers.tools + tools::OWN * (1 + usize::from(servers.stateless.is_some()));
         // The gateway is ready after a few seconds, even if servers on a busy machine take longer.
         loop {
-            let known = tool_count(home.path(), address).await?;
+            let Tools { tools: known } = status(home.path(), address).await?;
             if known == expected {
                 break;
             }
@@ -92,7 +95,12 @@ impl Gateway {
             tokio::time::sleep(POLL).await;
         }
         let token = create_token(program, home.path())?;
-        Ok(Gateway { address, token, child, _home: home })
+        Ok(Gateway { address, token, child, home })
+    }
+
+    /// Returns the parts of the status that `T` names.
+    pub(crate) async fn status<T: DeserializeOwned>(&self) -> Result<T> {
+        status(self.home.path(), self.address).await
     }
 
     /// Returns the resident memory when it no longer changes, or after some seconds.
@@ -138,6 +146,9 @@ fn settings(servers: &Servers, beside: Beside<'_>) -> Result<Value> {
             let oauth = json!({ "issuer": issuer, "audience": issuer::AUDIENCE });
             settings.insert("agents".to_owned(), json!({ "oauth": oauth }));
         }
+        if beside.encoder_off {
+            settings.insert("search".to_owned(), json!({ "encoder": "off" }));
+        }
     }
     Ok(settings)
 }
@@ -149,7 +160,7 @@ struct Lock {
 }
 
 #[derive(Deserialize)]
-struct Status {
+struct Tools {
     tools: usize,
 }
 
@@ -160,7 +171,7 @@ async fn ready_address(home: &Path) -> Option<SocketAddr> {
     (status == StatusCode::OK).then_some(address)
 }
 
-async fn tool_count(home: &Path, address: SocketAddr) -> Result<usize> {
+async fn status<T: DeserializeOwned>(home: &Path, address: SocketAddr) -> Result<T> {
     let key = std::fs::read_to_string(home.join("admin.key")).context("could not read mcpproxy's admin key")?;
     let mut headers = HeaderMap::new();
     headers.insert(
@@ -172,8 +183,7 @@ async fn tool_count(home: &Path, address: SocketAddr) -> Result<usize> {
     if status != StatusCode::OK {
         bail!("mcpproxy refused to report its status: HTTP {status}\n{text}");
     }
-    let Status { tools } = serde_json::from_slice(&body).with_context(|| format!("no tool count in `{text}`"))?;
-    Ok(tools)
+    serde_json::from_slice(&body).with_context(|| format!("could not read the status `{text}`"))
 }
 
 fn create_token(program: &Path, home: &Path) -> Result<String> {

@@ -3,6 +3,7 @@
 mod case;
 mod child;
 mod echo;
+mod encoder;
 mod field;
 mod gateway;
 mod issuer;
@@ -75,6 +76,8 @@ enum Command {
     Pages(pages::Options),
     /// Compare calls with a token of the gateway and with an access token of an identity provider
     Tokens(tokens::Options),
+    /// Measure how the tools are encoded for search, queries with and without the encoder, and calls meanwhile
+    Encoder(encoder::Options),
 }
 
 #[derive(clap::Args)]
@@ -151,6 +154,10 @@ fn run(cli: Cli) -> Result<()> {
         }
         Some(Command::Tokens(options)) => {
             let text = runtime.block_on(tokens::measure(&options))?;
+            Ok(std::io::stdout().write_all(text.as_bytes())?)
+        }
+        Some(Command::Encoder(options)) => {
+            let text = runtime.block_on(encoder::measure(&options))?;
             Ok(std::io::stdout().write_all(text.as_bytes())?)
         }
         None => runtime.block_on(async {
