@@ -3,7 +3,8 @@
 //! A function that is compiled for AVX2 may run only on a processor that has it. [`Avx2`] is the proof: only
 //! [`Processor::fastest`] makes one, after asking the processor. All inner loops are written once, elsewhere, in safe
 //! code. Here they are compiled a second time, for AVX2. Only the product of integers is written with instructions,
-//! because the compiler does not keep its sums in registers.
+//! because the compiler does not keep its sums in registers. It takes more than half of the time, so it has a third form
+//! for AVX-512, with the proof [`Vnni`].
 //!
 //! On other architectures, and on old processors, the portable form runs. On aarch64, NEON belongs to that, since every
 //! processor has it.
@@ -18,6 +19,8 @@ pub(crate) enum Processor {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Vnni(Vnni),
 }
 
 /// Proof that the processor has AVX2.
@@ -25,19 +28,33 @@ pub(crate) enum Processor {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
+/// Proof that the processor has AVX-512 with products of 16-bit integers that add to a sum (VNNI), and AVX2.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vnni(Avx2);
+
 impl Processor {
     pub(crate) fn fastest() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            return Self::Avx2(Avx2(()));
+            let wide = std::arch::is_x86_feature_detected!("avx512f")
+                && std::arch::is_x86_feature_detected!("avx512bw")
+                && std::arch::is_x86_feature_detected!("avx512vnni");
+            return if wide { Self::Vnni(Vnni(Avx2(()))) } else { Self::Avx2(Avx2(())) };
         }
         Self::Portable
     }
 
-    /// Returns the portable form and the fastest one, to compare them.
+    /// Returns all forms that this processor can run, to compare them.
     #[cfg(test)]
-    pub(crate) fn all() -> [Self; 2] {
-        [Self::Portable, Self::fastest()]
+    pub(crate) fn all() -> Vec<Self> {
+        match Self::fastest() {
+            Self::Portable => vec![Self::Portable],
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(avx2) => vec![Self::Portable, Self::Avx2(avx2)],
+            #[cfg(target_arch = "x86_64")]
+            Self::Vnni(vnni) => vec![Self::Portable, Self::Avx2(vnni.0), Self::Vnni(vnni)],
+        }
     }
 
     /// Multiplies two rows of weights with the activations of four tokens.
@@ -47,6 +64,9 @@ impl Processor {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
             Self::Avx2(Avx2(())) => unsafe { avx2::products(first, second, tokens) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the proof says that the processor has AVX2 and the three parts of AVX-512.
+            Self::Vnni(Vnni(Avx2(()))) => unsafe { vnni::products(first, second, tokens) },
         }
     }
 
@@ -56,7 +76,7 @@ impl Processor {
             Self::Portable => blocks::quantise_into(row, limit, token, steps),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
-            Self::Avx2(Avx2(())) => unsafe { avx2::quantise(row, limit, token, steps) },
+            Self::Avx2(Avx2(())) | Self::Vnni(Vnni(Avx2(()))) => unsafe { avx2::quantise(row, limit, token, steps) },
         }
     }
 
@@ -65,7 +85,7 @@ impl Processor {
             Self::Portable => numbers::gelu(values),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
-            Self::Avx2(Avx2(())) => unsafe { avx2::gelu(values) },
+            Self::Avx2(Avx2(())) | Self::Vnni(Vnni(Avx2(()))) => unsafe { avx2::gelu(values) },
         }
     }
 
@@ -74,7 +94,7 @@ impl Processor {
             Self::Portable => numbers::layer_norm(row, weight, bias),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
-            Self::Avx2(Avx2(())) => unsafe { avx2::layer_norm(row, weight, bias) },
+            Self::Avx2(Avx2(())) | Self::Vnni(Vnni(Avx2(()))) => unsafe { avx2::layer_norm(row, weight, bias) },
         }
     }
 
@@ -84,7 +104,7 @@ impl Processor {
             Self::Portable => attention::attend(inputs, keys, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof says that the processor has AVX2.
-            Self::Avx2(Avx2(())) => unsafe { avx2::attend(inputs, keys, out) },
+            Self::Avx2(Avx2(())) | Self::Vnni(Vnni(Avx2(()))) => unsafe { avx2::attend(inputs, keys, out) },
         }
     }
 }
@@ -128,7 +148,7 @@ mod avx2 {
 
     /// Adds the eight numbers of each of four sums.
     #[target_feature(enable = "avx2")]
-    fn added([a, b, c, d]: [__m256i; TOGETHER]) -> [i32; TOGETHER] {
+    pub(super) fn added([a, b, c, d]: [__m256i; TOGETHER]) -> [i32; TOGETHER] {
         let all = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
         let all = _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all));
         let mut sums = [0; TOGETHER];
@@ -155,5 +175,76 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) fn attend(inputs: [&[f32]; 3], keys: &mut Keys, out: &mut [f32]) {
         attention::attend(inputs, keys, out);
+    }
+}
+
+/// The product of integers again, with registers of 512 bits. Each has two tokens, so a step takes half the instructions.
+#[cfg(target_arch = "x86_64")]
+mod vnni {
+    use std::arch::x86_64::{
+        __m512i, _mm_loadu_si128, _mm256_broadcastsi128_si256, _mm512_add_epi32, _mm512_castsi512_si256,
+        _mm512_cvtepi8_epi16, _mm512_dpwssd_epi32, _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_setzero_si512,
+    };
+
+    use super::avx2::added;
+    use super::{STEP, Step, TOGETHER};
+
+    /// The sums of a row of weights, with two of the four tokens each.
+    type Sums = [__m512i; 2];
+
+    #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vnni")]
+    pub(super) fn products(first: &[[u8; STEP]], second: &[[u8; STEP]], tokens: &[Step]) -> [[i32; TOGETHER]; 2] {
+        let zero = [_mm512_setzero_si512(); 2];
+        let (mut sums, mut more) = (zero, zero);
+        // A product waits for the one before it in its sum. Odd steps have sums of their own, so that fewer wait.
+        let (mut odd_sums, mut odd_more) = (zero, zero);
+        let mut steps = first.iter().zip(second).zip(tokens);
+        while let Some(((first, second), step)) = steps.next() {
+            add(&mut sums, &mut more, (first, second), step);
+            if let Some(((first, second), step)) = steps.next() {
+                add(&mut odd_sums, &mut odd_more, (first, second), step);
+            }
+        }
+        [joined(sums, odd_sums), joined(more, odd_more)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vnni")]
+    fn add(sums: &mut Sums, more: &mut Sums, (first, second): (&[u8; STEP], &[u8; STEP]), step: &Step) {
+        let (first, second) = (widened(first), widened(second));
+        for ((sum, more), pair) in sums.iter_mut().zip(more).zip(step.as_chunks().0) {
+            let pair = loaded(pair);
+            *sum = _mm512_dpwssd_epi32(*sum, first, pair);
+            *more = _mm512_dpwssd_epi32(*more, second, pair);
+        }
+    }
+
+    /// Loads 16 signed bytes as 16-bit integers, twice.
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f,avx512bw")]
+    fn widened(bytes: &[u8; STEP]) -> __m512i {
+        // SAFETY: the reference covers the 16 bytes that are read, and the instruction needs no alignment.
+        let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+        _mm512_cvtepi8_epi16(_mm256_broadcastsi128_si256(bytes))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn loaded(pair: &[[i16; STEP]; 2]) -> __m512i {
+        // SAFETY: the reference covers the 64 bytes that are read, and the instruction needs no alignment.
+        unsafe { _mm512_loadu_si512(pair.as_ptr().cast()) }
+    }
+
+    /// Adds the sums of even and odd steps, and then the eight numbers of each token.
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    fn joined([first, second]: Sums, [odd_first, odd_second]: Sums) -> [i32; TOGETHER] {
+        let (first, second) = (_mm512_add_epi32(first, odd_first), _mm512_add_epi32(second, odd_second));
+        added([
+            _mm512_castsi512_si256(first),
+            _mm512_extracti64x4_epi64::<1>(first),
+            _mm512_castsi512_si256(second),
+            _mm512_extracti64x4_epi64::<1>(second),
+        ])
     }
 }
