@@ -3,6 +3,8 @@
 mod mistakes;
 mod written;
 
+use std::borrow::Cow;
+
 use crate::denial::{Denial, FieldHint, IDEMPOTENCY_KEY_MAX_CHARS, REASON_MAX_CHARS};
 use crate::json::{self, Members, canonical, members, string_value};
 use crate::nearest::nearest;
@@ -240,10 +242,14 @@ impl Arguments {
             (None, Some(text)) => {
                 let text = string_value(text)
                     .ok_or_else(|| Denial::InvalidArgs("args_json must be a string of JSON".to_owned()))?;
-                let text = json::read(text.as_bytes()).map_err(|error| {
+                let read = json::read(text.as_bytes()).map_err(|error| {
                     Denial::InvalidArgs(format!("args_json: {} at {}:{}", error.kind, error.line, error.column))
                 })?;
-                Self::exact(text.trim())
+                match text {
+                    // The common case: unescaping has made a text of its own, which may be megabytes.
+                    Cow::Owned(text) if text.starts_with('{') && text.ends_with('}') => Ok(Self(text)),
+                    Cow::Owned(_) | Cow::Borrowed(_) => Self::exact(read.trim()),
+                }
             }
             (None, None) => Ok(Self::none()),
         }

@@ -27,8 +27,8 @@ pub(crate) fn error_result(code: &str, message: &str, details: &Value, record: O
 /// Adds the record's id, warnings and other keys of the gateway to a server's result. Keys with the gateway's prefix
 /// that the server set are dropped: a server does not speak for the gateway. Keys are compared after unescaping, as the
 /// client will read them.
-pub(crate) fn with_own_meta(result: &str, record: RecordId, warnings: &[Warning], own: &[(&str, String)]) -> String {
-    let fields = members(result).unwrap_or_default();
+pub(crate) fn with_own_meta(result: String, record: RecordId, warnings: &[Warning], own: &[(&str, String)]) -> String {
+    let fields = members(&result).unwrap_or_default();
     let old = field(&fields, "_meta");
     let meta = old.and_then(members).unwrap_or_default();
     let theirs = meta.iter().filter(|(key, _)| !key.starts_with(OWN_PREFIX)).map(|(key, value)| (key.as_ref(), *value));
@@ -37,11 +37,14 @@ pub(crate) fn with_own_meta(result: &str, record: RecordId, warnings: &[Warning]
     let warned = (!warnings.is_empty()).then_some(("mcpproxy/warnings", warned.as_str()));
     let own = own.iter().map(|(key, value)| (*key, value.as_str()));
     let meta = message::object(theirs.chain([(RECORD_KEY, record.as_str())]).chain(warned).chain(own));
-    match result.trim_end().strip_suffix('}') {
-        // The common case copies the result once and parses nothing again.
-        Some(open) if old.is_none() && !fields.is_empty() => format!("{open},\"_meta\":{meta}}}"),
-        Some(_) | None => message::with_members(result, &[("_meta", &meta)]),
-    }
+    let is_plain = old.is_none() && !fields.is_empty();
+    let open = result.trim_end().strip_suffix('}').map(str::len).filter(|_| is_plain);
+    let Some(open) = open else { return message::with_members(&result, &[("_meta", &meta)]) };
+    // The common case parses nothing again, and adds the keys in place.
+    let mut result = result;
+    result.truncate(open);
+    result.extend([",\"_meta\":", &meta, "}"]);
+    result
 }
 
 /// Refuses a call that cannot be recorded: no record, no call.

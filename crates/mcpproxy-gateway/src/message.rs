@@ -43,6 +43,9 @@ pub(crate) const AGENT_LIMIT: i64 = -32029;
 /// Longest id of a request, and longest progress token. Each is repeated in messages that wait for a slow agent.
 pub(crate) const ID_MAX_BYTES: usize = 1024;
 
+/// Bytes that the gateway usually adds to a result.
+const OWN_KEYS_ROOM: usize = 128;
+
 /// Prefix of the gateway's own keys in `_meta`. They are for this hop only: no server gets an agent's, and no agent a
 /// server's.
 pub(crate) const OWN_PREFIX: &str = "mcpproxy/";
@@ -175,6 +178,16 @@ pub(crate) fn required<'a>(params: &Members<'a>, name: &str) -> Result<Cow<'a, s
 
 pub(crate) fn request(id: &str, method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{},\"params\":{params}}}", quote(method))
+}
+
+/// Copies the outcome of a response. Behind a result is room for the gateway's own keys, because it may be megabytes.
+pub(crate) fn owned_reply(outcome: Result<&str, &str>) -> Reply {
+    let with_room = |result: &str| {
+        let mut owned = String::with_capacity(result.len() + OWN_KEYS_ROOM);
+        owned.push_str(result);
+        owned
+    };
+    outcome.map(with_room).map_err(RpcError::parse)
 }
 
 /// Builds a request from the members of its `params`, each of which is copied once.

@@ -54,6 +54,14 @@ pub(super) fn before_quote(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// Returns the number of bytes before the first backslash, or `None` if there is none.
+pub(super) fn before_backslash(bytes: &[u8]) -> Option<usize> {
+    match first(bytes, FIRST_WORDS, |word| equal(word, b'\\')) {
+        Ok(at) => Some(at),
+        Err(searched) => Some(searched + memchr::memchr(b'\\', bytes.get(searched..)?)?),
+    }
+}
+
 /// Returns the number of bytes before the first one that ends or changes a string: a quote, a backslash or a control
 /// character. Returns the length if there is none.
 pub(super) fn before_special(bytes: &[u8]) -> usize {
@@ -96,6 +104,10 @@ mod tests {
         bytes.iter().position(|byte| matches!(byte, b'"' | b'\\'))
     }
 
+    fn slow_backslash(bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|byte| *byte == b'\\')
+    }
+
     fn slow_special(bytes: &[u8]) -> usize {
         bytes.iter().position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\')).unwrap_or(bytes.len())
     }
@@ -129,12 +141,14 @@ mod tests {
         #[test]
         fn agrees_with_a_test_per_byte(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             prop_assert_eq!(before_quote(&bytes), slow_quote(&bytes));
+            prop_assert_eq!(before_backslash(&bytes), slow_backslash(&bytes));
             prop_assert_eq!(before_special(&bytes), slow_special(&bytes));
         }
 
         #[test]
         fn agrees_on_long_text(text in "[a-zé]{0,300}[\"\\\\\n]?[a-z]{0,40}") {
             prop_assert_eq!(before_quote(text.as_bytes()), slow_quote(text.as_bytes()));
+            prop_assert_eq!(before_backslash(text.as_bytes()), slow_backslash(text.as_bytes()));
             prop_assert_eq!(before_special(text.as_bytes()), slow_special(text.as_bytes()));
         }
 

@@ -283,7 +283,7 @@ impl Session {
     /// Takes the answer to a server's request. Returns `false` if there is no such request.
     pub(crate) fn answer(&self, id: &str, outcome: Result<&str, &str>) -> bool {
         let waiting = lock(&self.server_requests).remove(id);
-        waiting.is_some_and(|answer| answer.send(outcome.map(str::to_owned).map_err(RpcError::parse)).is_ok())
+        waiting.is_some_and(|answer| answer.send(message::owned_reply(outcome)).is_ok())
     }
 
     /// Registers an open request until the guard is dropped.

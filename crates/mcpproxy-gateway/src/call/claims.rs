@@ -345,7 +345,7 @@ fn replayed(answer: &str, record: Option<RecordId>, first: RecordId) -> Reply {
     let own = own.iter().map(|(key, value)| (key.as_ref(), (*value).to_owned()));
     let mark = [(REPLAYED_KEY, "true".to_owned()), (FIRST_KEY, quote(&first.to_string()))];
     let own: Vec<(&str, String)> = own.chain(mark).collect();
-    Ok(with_own_meta(&result, record.unwrap_or(first), &[], &own))
+    Ok(with_own_meta(result.into_owned(), record.unwrap_or(first), &[], &own))
 }
 
 #[cfg(test)]

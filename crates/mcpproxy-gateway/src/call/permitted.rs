@@ -218,7 +218,7 @@ impl<'a> PermittedCall<'a> {
             FinalReply::Result { result, failure } => {
                 let failure = failure.map(|failure| (FAILURE_KEY, failure));
                 let own: Vec<(&str, String)> = failure.into_iter().chain(self.dry_run_mark()).collect();
-                Ok(with_own_meta(&result, record, &self.warnings, &own))
+                Ok(with_own_meta(result, record, &self.warnings, &own))
             }
             FinalReply::Replaced { code, message, details } => Ok(error_result(code, &message, &details, Some(record))),
             FinalReply::Error(error) => Err(error.with_record(record)),

@@ -152,7 +152,7 @@ impl Duplex {
         match Message::parse(text)? {
             Message::Response { id, outcome } => {
                 if let Ok(id) = id.parse() {
-                    self.pending.answer(id, Ok(outcome.map(str::to_owned).map_err(RpcError::parse)));
+                    self.pending.answer(id, Ok(message::owned_reply(outcome)));
                 }
             }
             Message::Notification { method, params } => match self.allowance.take(text.len(), Instant::now()) {

@@ -281,7 +281,7 @@ impl HttpLink {
         let message = message::read_server(data.as_bytes()).ok().and_then(|text| Message::parse(text).ok());
         match message {
             Some(Message::Response { id: answered, outcome }) if answered.parse() == Ok(id) => {
-                return Ok(Some(outcome.map(str::to_owned).map_err(RpcError::parse)));
+                return Ok(Some(message::owned_reply(outcome)));
             }
             Some(Message::Response { .. }) | None => count()?,
             Some(Message::Notification { method, params }) => {
@@ -383,7 +383,7 @@ pub(crate) fn status_error(status: StatusCode, tokens: Option<&Tokens>) -> Upstr
 fn read_reply(body: &[u8], id: u64) -> Option<Reply> {
     match Message::parse(message::read_server(body).ok()?).ok()? {
         Message::Response { id: answered, outcome } if answered.parse() == Ok(id) || outcome.is_err() => {
-            Some(outcome.map(str::to_owned).map_err(RpcError::parse))
+            Some(message::owned_reply(outcome))
         }
         Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => None,
     }
