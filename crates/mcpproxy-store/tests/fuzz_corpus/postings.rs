@@ -1,7 +1,7 @@
 //! Invariants of the postings of the search index, for any bytes.
 //!
 //! The bytes are read as postings, and compared with a plain reading of all of them. They are also taken as trigrams and
-//! offsets, which must be found again after they were written.
+//! offsets, which must be found again after they were written. Lists and sets of offsets are written alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +23,18 @@ pub(crate) fn check(bytes: &[u8]) {
         let trigram = if number & 0x8000_0000 == 0 { number >> 10 & 0xff_ffff } else { number >> 10 & 3 };
         written.entry(trigram).or_default().insert(offset);
     }
-    let mut encoder = Encoder::default();
+    let (mut lists, mut sets) = (Encoder::default(), Encoder::default());
     for (trigram, offsets) in &written {
-        encoder.add(*trigram, &offsets.iter().copied().collect::<Vec<_>>());
+        lists.add(*trigram, &offsets.iter().copied().collect::<Vec<_>>());
+        let mut set = Offsets::NONE;
+        for offset in offsets {
+            assert!(set.insert(*offset), "{bytes:?}");
+        }
+        sets.add_set(*trigram, &set);
     }
-    assert_eq!(found(&encoder.into_bytes(), &written), Some(written), "{bytes:?}");
+    let encoded = lists.into_bytes();
+    assert_eq!(sets.into_bytes(), encoded, "{bytes:?}");
+    assert_eq!(found(&encoded, &written), Some(written), "{bytes:?}");
 }
 
 /// The offsets of these trigrams.

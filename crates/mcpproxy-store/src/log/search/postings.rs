@@ -31,11 +31,12 @@ pub(crate) struct Offsets([u64; WORDS]);
 impl Offsets {
     pub(crate) const NONE: Self = Self([0; WORDS]);
 
-    /// Leaves out an offset that no block has.
-    pub(crate) fn insert(&mut self, offset: u16) {
-        if let Some(word) = self.0.get_mut(usize::from(offset) / 64) {
-            *word |= 1 << (offset % 64);
-        }
+    /// Leaves out an offset that no block has. Returns true if the offset is new.
+    pub(crate) fn insert(&mut self, offset: u16) -> bool {
+        let Some(word) = self.0.get_mut(usize::from(offset) / 64) else { return false };
+        let before = *word;
+        *word |= 1 << (offset % 64);
+        *word != before
     }
 
     pub(crate) fn and(mut self, other: &Self) -> Self {
@@ -44,9 +45,16 @@ impl Offsets {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        let bits =
-            |(begin, word): (u16, u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| begin + bit);
-        (0..).step_by(64).zip(self.0).filter(|(_, word)| *word != 0).flat_map(bits)
+        let bits = |(begin, word): (u16, u64)| {
+            let rest = std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
+            // Each step clears the lowest bit.
+            rest.take(word.count_ones() as usize).map(move |word| begin + word.trailing_zeros() as u16)
+        };
+        (0..).step_by(64).zip(self.0).flat_map(bits)
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     fn insert_all(&mut self, bitmap: &[u8]) {
@@ -72,27 +80,54 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// Adds a trigram that is greater than those before, with its offsets in ascending order.
     pub(crate) fn add(&mut self, trigram: u32, offsets: &[u16]) {
+        self.begin(trigram);
+        let within = || offsets.iter().copied().filter(|offset| usize::from(*offset) < OFFSETS);
+        if !self.write_list(within()) {
+            let mut bitmap = Offsets::NONE;
+            within().for_each(|offset| {
+                bitmap.insert(offset);
+            });
+            self.write_bitmap(bitmap);
+        }
+    }
+
+    /// As [`Self::add`], with a set of offsets.
+    pub(crate) fn add_set(&mut self, trigram: u32, offsets: &Offsets) {
+        self.begin(trigram);
+        // Each offset of a list takes a byte or two.
+        if offsets.len() >= BITMAP_BYTES || !self.write_list(offsets.iter()) {
+            self.write_bitmap(*offsets);
+        }
+    }
+
+    fn begin(&mut self, trigram: u32) {
         write_number(&mut self.bytes, trigram.wrapping_sub(self.last));
         self.last = trigram;
+    }
+
+    /// Writes offsets in ascending order as a list. Returns false, and writes nothing, if a bitmap is shorter.
+    fn write_list(&mut self, offsets: impl Iterator<Item = u16>) -> bool {
         self.list.clear();
         let mut before = None;
-        for offset in offsets.iter().filter(|offset| usize::from(**offset) < OFFSETS) {
+        for offset in offsets {
             match before {
-                Some(before) if before == *offset => continue,
+                Some(before) if before == offset => continue,
                 Some(before) => write_number(&mut self.list, u32::from(offset.wrapping_sub(before))),
-                None => write_number(&mut self.list, u32::from(*offset)),
+                None => write_number(&mut self.list, u32::from(offset)),
             }
-            before = Some(*offset);
+            before = Some(offset);
         }
-        if self.list.is_empty() || self.list.len() >= BITMAP_BYTES {
-            let mut bitmap = Offsets::NONE;
-            offsets.iter().for_each(|offset| bitmap.insert(*offset));
-            self.bytes.push(0);
-            self.bytes.extend(bitmap.to_bytes());
-        } else {
+        let is_shorter = !self.list.is_empty() && self.list.len() < BITMAP_BYTES;
+        if is_shorter {
             write_number(&mut self.bytes, u32::try_from(self.list.len()).unwrap_or(0));
             self.bytes.append(&mut self.list);
         }
+        is_shorter
+    }
+
+    fn write_bitmap(&mut self, bitmap: Offsets) {
+        self.bytes.push(0);
+        self.bytes.extend(bitmap.to_bytes());
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -132,7 +167,7 @@ fn insert_list(offsets: &mut Offsets, mut list: &[u8]) -> Result<(), Malformed> 
     while !list.is_empty() {
         offset = offset.checked_add(read_number(&mut list)?).ok_or(Malformed)?;
         let within = u16::try_from(offset).ok().filter(|offset| usize::from(*offset) < OFFSETS);
-        offsets.insert(within.ok_or(Malformed)?);
+        let _repeated = offsets.insert(within.ok_or(Malformed)?);
     }
     Ok(())
 }
@@ -202,6 +237,16 @@ mod tests {
                 .flat_map(|(trigram, offsets)| offsets.iter().map(|offset| (*trigram, *offset)))
                 .collect();
             let bytes = encode(&pairs);
+            let mut by_sets = Encoder::default();
+            for (trigram, offsets) in &expected {
+                let mut set = Offsets::NONE;
+                for offset in offsets {
+                    set.insert(*offset);
+                }
+                assert!(set.iter().is_sorted() && set.iter().count() == set.len());
+                by_sets.add_set(*trigram, &set);
+            }
+            assert_eq!(by_sets.into_bytes(), bytes);
             expected.values_mut().for_each(Vec::dedup);
             let all: Vec<u32> = expected.keys().copied().collect();
             assert_eq!(found(&bytes, &all).unwrap(), expected.values().cloned().collect::<Vec<_>>());

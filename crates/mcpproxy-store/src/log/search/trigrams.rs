@@ -65,60 +65,110 @@ impl Query {
 
 /// Collects the trigrams of the records of a block.
 ///
-/// Records of the same tools have most trigrams in common. So each trigram is looked up in a table, and the offsets of its
-/// records form a linked list in one vector. Only the different trigrams are sorted, at the end. To sort all pairs of a
+/// Records of the same tools have most trigrams in common. So each trigram is looked up in a table, which has a short list
+/// for a rare one and a bitmap for a common one. Only the different trigrams are sorted, at the end. To sort all pairs of a
 /// trigram and a record takes several times as long, and the index is written while calls run.
+///
+/// Most texts of a record, such as the names of agent and tool, are those of the record before. The places of their
+/// trigrams in the table are remembered, so these texts are not cut and looked up again.
 #[derive(Default)]
 pub(crate) struct Collection {
-    lists: HashMap<u32, List, BuildHasherDefault<TrigramHasher>>,
-    entries: Vec<Entry>,
+    /// The place of each trigram in `sets`.
+    places: HashMap<u32, u32, BuildHasherDefault<TrigramHasher>>,
+    sets: Vec<OffsetSet>,
+    pairs: usize,
+    /// The texts of the record before, by their order in a record.
+    before: Vec<RepeatedText>,
 }
 
-/// The first and the last entry of a trigram.
-struct List {
-    first: u32,
-    last: u32,
+/// A text, and the places of its trigrams.
+#[derive(Default)]
+struct RepeatedText {
+    text: String,
+    places: Vec<u32>,
 }
 
-struct Entry {
-    offset: u16,
-    /// The next entry of the same trigram, or [`END`].
-    next: u32,
+/// The records of one trigram.
+enum OffsetSet {
+    /// The first `len` offsets, in the order in which they were added.
+    Few {
+        len: u8,
+        offsets: [u16; FEW],
+    },
+    Many(Box<Offsets>),
 }
 
-const END: u32 = u32::MAX;
+/// With as many offsets, a list takes as much room as the pointer to a bitmap.
+const FEW: usize = 6;
+
+impl OffsetSet {
+    const NONE: Self = Self::Few { len: 0, offsets: [0; FEW] };
+
+    /// Returns true if the offset is new. Of a list, only the last offset is compared, because those of one record follow
+    /// each other.
+    fn insert(&mut self, offset: u16) -> bool {
+        match self {
+            Self::Many(set) => set.insert(offset),
+            Self::Few { len, offsets } => {
+                let count = usize::from(*len);
+                if count > 0 && offsets.get(count - 1) == Some(&offset) {
+                    return false;
+                }
+                match offsets.get_mut(count) {
+                    Some(free) => (*free, *len) = (offset, *len + 1),
+                    None => {
+                        let mut set = Box::new(Offsets::NONE);
+                        offsets.iter().chain([&offset]).for_each(|offset| {
+                            set.insert(*offset);
+                        });
+                        *self = Self::Many(set);
+                    }
+                }
+                true
+            }
+        }
+    }
+}
 
 impl Collection {
     /// Adds a record. Of an offset that no block has, nothing is added.
     pub(crate) fn add(&mut self, offset: i64, texts: &[&str]) {
         let Some(offset) = u16::try_from(offset).ok().filter(|offset| usize::from(*offset) < OFFSETS) else { return };
-        for trigram in texts.iter().flat_map(|text| trigrams(text)) {
-            let place = u32::try_from(self.entries.len()).unwrap_or(END);
-            let list = self.lists.entry(trigram).or_insert(List { first: place, last: place });
-            if let Some(last) = self.entries.get_mut(list.last as usize) {
-                if last.offset == offset {
-                    continue;
-                }
-                last.next = place;
+        self.before.resize_with(texts.len().max(self.before.len()), RepeatedText::default);
+        for (text, before) in texts.iter().zip(&mut self.before) {
+            if before.text != *text {
+                before.text.clear();
+                before.text.push_str(text);
+                before.places.clear();
+                before.places.extend(trigrams(text).map(|trigram| {
+                    let next = u32::try_from(self.sets.len()).unwrap_or(u32::MAX);
+                    let place = *self.places.entry(trigram).or_insert(next);
+                    if place == next {
+                        self.sets.push(OffsetSet::NONE);
+                    }
+                    place
+                }));
             }
-            list.last = place;
-            self.entries.push(Entry { offset, next: END });
+            for place in &before.places {
+                let is_new = self.sets.get_mut(*place as usize).is_some_and(|set| set.insert(offset));
+                self.pairs += usize::from(is_new);
+            }
         }
     }
 
     /// One row with all trigrams.
     pub(crate) fn into_row(self) -> Option<(i64, Vec<u8>)> {
-        let mut trigrams: Vec<u32> = self.lists.keys().copied().collect();
+        let mut trigrams: Vec<u32> = self.places.keys().copied().collect();
         trigrams.sort_unstable();
         Some((WHOLE, self.encode(&trigrams))).filter(|_| !trigrams.is_empty())
     }
 
     /// A row for each bucket. A small block has one row for all.
     pub(crate) fn into_rows(self) -> Vec<(i64, Vec<u8>)> {
-        if self.entries.len() <= SMALL_MAX_PAIRS {
+        if self.pairs <= SMALL_MAX_PAIRS {
             return self.into_row().into_iter().collect();
         }
-        let mut trigrams: Vec<u32> = self.lists.keys().copied().collect();
+        let mut trigrams: Vec<u32> = self.places.keys().copied().collect();
         trigrams.sort_unstable_by_key(|trigram| (bucket(*trigram), *trigram));
         let rows = trigrams.chunk_by(|a, b| bucket(*a) == bucket(*b));
         rows.map(|row| (row.first().map_or(WHOLE, |trigram| bucket(*trigram)), self.encode(row))).collect()
@@ -127,22 +177,20 @@ impl Collection {
     /// The postings of some trigrams, which are in ascending order.
     fn encode(&self, trigrams: &[u32]) -> Vec<u8> {
         let mut encoder = Encoder::default();
-        let mut offsets = Vec::new();
         for trigram in trigrams {
-            offsets.clear();
-            offsets.extend(self.offsets(*trigram));
-            // Calls that end in a later block are added in the order of their ends.
-            if !offsets.is_sorted() {
-                offsets.sort_unstable();
+            match self.places.get(trigram).and_then(|place| self.sets.get(*place as usize)) {
+                Some(OffsetSet::Many(set)) => encoder.add_set(*trigram, set),
+                Some(OffsetSet::Few { len, offsets }) => {
+                    let mut offsets = *offsets;
+                    let offsets = offsets.get_mut(..usize::from(*len)).unwrap_or_default();
+                    // Calls that end in a later block are added in the order of their ends.
+                    offsets.sort_unstable();
+                    encoder.add(*trigram, offsets);
+                }
+                None => {}
             }
-            encoder.add(*trigram, &offsets);
         }
         encoder.into_bytes()
-    }
-
-    fn offsets(&self, trigram: u32) -> impl Iterator<Item = u16> + '_ {
-        let first = self.lists.get(&trigram).and_then(|list| self.entries.get(list.first as usize));
-        std::iter::successors(first, |entry| self.entries.get(entry.next as usize)).map(|entry| entry.offset)
     }
 }
 
@@ -185,8 +233,13 @@ pub(crate) fn end_texts_of(record: &Record) -> [&str; 3] {
 }
 
 fn trigrams(text: &str) -> impl Iterator<Item = u32> + '_ {
-    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(byte.to_ascii_lowercase()));
-    text.as_bytes().windows(3).map(number)
+    let mut window = 0;
+    let windows = text.bytes().map(move |byte| {
+        window = (window << 8 | u32::from(byte.to_ascii_lowercase())) & 0xff_ffff;
+        window
+    });
+    // The first two windows are not full.
+    windows.skip(2)
 }
 
 /// Multiplication spreads trigrams of letters, which are close to each other.
