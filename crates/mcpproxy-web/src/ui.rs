@@ -20,6 +20,7 @@ mod settings;
 mod sign_in;
 mod tools;
 mod users;
+mod versions;
 mod visitor;
 
 use axum::Router;
@@ -50,6 +51,7 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         servers::PAGES,
         agents::PAGES,
         settings::PAGES,
+        versions::PAGES,
         sign_in::PAGES,
         provider::PAGES,
         recovery::PAGES,

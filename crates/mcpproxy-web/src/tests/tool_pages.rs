@@ -105,7 +105,7 @@ async fn accept(fixture: &Fixture, identity: &str) {
 }
 
 /// Waits until the log has a record with this code.
-async fn recorded(fixture: &Fixture, code: &str) -> Value {
+pub(super) async fn recorded(fixture: &Fixture, code: &str) -> Value {
     let mut commits = fixture.ledger.committed();
     loop {
         commits.mark_unchanged();
