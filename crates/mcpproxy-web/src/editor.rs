@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::{ServerName, ToolName};
+use mcpproxy_store::ConfigFiles;
 use serde_json::Value;
 
 /// The reason why a file was not changed, for the user, with a next step.
@@ -93,7 +94,7 @@ pub trait ContractsEditor: Send + Sync {
     /// Returns the files as they would be after the change.
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError>;
 
-    /// Writes a draft, unless the file has changed since.
+    /// Writes a draft whose destination is a file, unless the file has changed since.
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError>;
 }
 
@@ -126,8 +127,25 @@ pub struct ContractDraft {
     pub digest: String,
     /// All contracts after the change.
     pub contracts: Arc<Contracts>,
-    /// True if the file cannot be written. Then the user copies the text.
-    pub is_read_only: bool,
+    pub destination: Destination,
+}
+
+/// The place where a draft is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    File,
+    /// The file cannot be written. Then the user copies the text.
+    ByHand,
+    /// The next version for all gateways of the database. The digest of the draft is that of its files.
+    Version(NextVersion),
+}
+
+/// All files of a version that is not published yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextVersion {
+    /// The number of the version that was changed. 0 if nothing was published.
+    pub after: i64,
+    pub files: ConfigFiles,
 }
 
 /// Refuses every change, for gateways whose files no page may write.

@@ -65,6 +65,10 @@ pub(crate) enum PublishError {
     NoVersion,
     /// Another version came first, or the files are not those that the user has read.
     Outdated,
+    /// The files change a version that is not the newest. This gateway has not taken over the newest one yet.
+    Behind {
+        newest: i64,
+    },
     /// The files lift something that needs a second factor.
     StepUpRequired,
     /// The mistakes in the files.
@@ -105,6 +109,16 @@ impl Candidate {
             None => return Err(PublishError::Stopping),
         };
         Ok(Self { newest, before, digest: files_digest(&files), files, checked, back_to })
+    }
+
+    /// Checks files that somebody drafted from a version. Another one may have been published since.
+    pub(crate) async fn of_draft(app: &AppState, after: i64, files: ConfigFiles) -> Result<Self, PublishError> {
+        let candidate = Self::of_files(app, files).await?;
+        match &candidate.checked {
+            _ if candidate.newest != after => Err(PublishError::Behind { newest: candidate.newest }),
+            Err(mistakes) => Err(PublishError::Invalid(mistakes.clone())),
+            Ok(_) => Ok(candidate),
+        }
     }
 
     /// Returns true if this is what the user has read.

@@ -127,7 +127,7 @@ impl From<PublishError> for Problem {
         match error {
             PublishError::NotShared => Self::NO_VERSIONS,
             PublishError::NoVersion => Self::VERSION_NOT_FOUND,
-            PublishError::Outdated => Self::VERSION_OUTDATED,
+            PublishError::Outdated | PublishError::Behind { .. } => Self::VERSION_OUTDATED,
             PublishError::StepUpRequired => Self::STEP_UP_REQUIRED,
             PublishError::Invalid(mistakes) => Self::SETTINGS_INVALID.message(mistakes),
             PublishError::Stopping => Self::STOPPING,

@@ -284,6 +284,13 @@ pub(super) fn refusal(error: PublishError) -> Result<(StatusCode, String), Store
             "Another version was published after you opened this page. Read the new differences, then confirm them."
                 .to_owned(),
         ),
+        PublishError::Behind { newest } => (
+            StatusCode::CONFLICT,
+            format!(
+                "Version {newest} is newer than the one that this gateway has. Try again in a second. If that does not help, \
+                 the settings page says why this gateway does not take it over."
+            ),
+        ),
         PublishError::StepUpRequired => (StatusCode::FORBIDDEN, FactorError::Missing.message()),
         PublishError::Invalid(mistakes) => (StatusCode::CONFLICT, format!("A file is not valid here. {mistakes}")),
         PublishError::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The gateway is stopping.".to_owned()),

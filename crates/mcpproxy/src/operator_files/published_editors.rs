@@ -1,10 +1,12 @@
-//! The pages' editors of a gateway whose files come from the database. They change nothing: the user copies the text into
-//! the folder that is published next.
+//! The pages' editors of a gateway whose files come from the database. They write no file: the page publishes the draft of a
+//! contract as the next version.
 
 use mcpproxy_core::{ServerName, ToolName};
 use mcpproxy_gateway::Gateway;
+use mcpproxy_store::{ConfigFiles, ConfigVersion, files_digest};
 use mcpproxy_web::editor::{
-    ContractChange, ContractDraft, ContractsEditor, EditError, Edited, ServersEditor, WrittenContract,
+    ContractChange, ContractDraft, ContractsEditor, Destination, EditError, Edited, NextVersion, ServersEditor,
+    WrittenContract,
 };
 
 use super::contracts_editor::{draft, written};
@@ -25,17 +27,17 @@ impl PublishedContracts {
     pub(crate) fn new(in_force: VersionInForce, gateway: Gateway) -> Self {
         Self { in_force, gateway }
     }
+}
 
-    fn texts(&self) -> OperatorTexts {
-        let version = self.in_force.find();
-        let files = version.iter().flat_map(|version| &version.files);
-        let is_rule = |name: &str| {
-            [CONTRACTS, POLICIES]
-                .iter()
-                .any(|folder| name.strip_prefix(folder.name()).is_some_and(|rest| rest.starts_with('/')))
-        };
-        OperatorTexts::remembered(files.filter(|(name, _)| is_rule(name)).cloned().collect())
-    }
+/// Returns the contracts and policies of a version.
+fn texts(version: Option<&ConfigVersion>) -> OperatorTexts {
+    let files = version.into_iter().flat_map(|version| &version.files);
+    let is_rule = |name: &str| {
+        [CONTRACTS, POLICIES]
+            .iter()
+            .any(|folder| name.strip_prefix(folder.name()).is_some_and(|rest| rest.starts_with('/')))
+    };
+    OperatorTexts::remembered(files.filter(|(name, _)| is_rule(name)).cloned().collect())
 }
 
 impl ServersEditor for PublishedServers {
@@ -54,12 +56,22 @@ impl ServersEditor for PublishedServers {
 
 impl ContractsEditor for PublishedContracts {
     fn written(&self, tool: &ToolName) -> Result<WrittenContract, EditError> {
-        Ok(written(&self.texts(), tool))
+        Ok(written(&texts(self.in_force.find().as_deref()), tool))
     }
 
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError> {
-        let draft = draft(&self.texts(), &self.gateway.settings(), tool, change)?;
-        Ok(ContractDraft { is_read_only: true, ..draft })
+        let version = self.in_force.find();
+        let draft = draft(&texts(version.as_deref()), &self.gateway.settings(), tool, change)?;
+        let (after, before) = match version.as_deref() {
+            Some(version) => (version.head.number, version.files.as_slice()),
+            None => (0, [].as_slice()),
+        };
+        let kept = before.iter().filter(|(name, _)| *name != draft.file).cloned();
+        let mut files: ConfigFiles = kept.chain([(draft.file.clone(), draft.after.clone())]).collect();
+        files.sort();
+        let digest = files_digest(&files);
+        let destination = Destination::Version(NextVersion { after, files });
+        Ok(ContractDraft { digest, destination, ..draft })
     }
 
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
