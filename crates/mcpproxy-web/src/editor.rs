@@ -35,7 +35,7 @@ impl fmt::Display for EditError {
     }
 }
 
-/// Edits the servers in the settings file. A text that the gateway would refuse is not written.
+/// Edits the servers in the settings file, or in the published settings. A text that the gateway would refuse is not written.
 pub trait ServersEditor: Send + Sync {
     /// Adds the servers of a client's JSON, such as `{"mcpServers": {"time": {"command": "uvx"}}}`. A single server
     /// without a name around it gets `name`.
@@ -46,13 +46,21 @@ pub trait ServersEditor: Send + Sync {
     fn remove(&self, server: &ServerName) -> Result<Edited, EditError>;
 }
 
-/// A change of the settings file that was written.
+/// A change of servers.
 pub struct Edited {
     /// The servers that were added or changed.
     pub names: Vec<ServerName>,
     /// Sentences for the user, for example about a secret that was moved into a file.
     pub notes: Vec<String>,
-    pub undo: Undo,
+    pub written: Written,
+}
+
+/// The place where a change of servers is.
+pub enum Written {
+    /// The settings file has it.
+    File(Undo),
+    /// Nothing was written. The user publishes it as the next version.
+    Version(NextVersion),
 }
 
 /// Restores the file as it was before a change, for a change that the gateway does not accept.

@@ -13,6 +13,7 @@ mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod posted;
+mod proposals;
 mod provider;
 mod recovery;
 mod servers;
@@ -52,6 +53,7 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         agents::PAGES,
         settings::PAGES,
         versions::PAGES,
+        proposals::PAGES,
         sign_in::PAGES,
         provider::PAGES,
         recovery::PAGES,

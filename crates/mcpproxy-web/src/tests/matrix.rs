@@ -115,7 +115,7 @@ fn of_page(page: &Page) -> Row {
         "tool" | "contract" => [303, 403, 403, 404, 404, 404],
         "explain_tool" | "dry_run_tool" | "change_contract" => [401, 403, 403, 404, 404, 404],
         // None of these users has a passkey.
-        "contract_challenge" => [401, 403, 403, 400, 400, 400],
+        "contract_challenge" | "proposal_challenge" => [401, 403, 403, 400, 400, 400],
         "decide" => [401, 403, 403, 403, 303, 303],
         "revoke_grant" => [401, 403, 403, 409, 409, 409],
         "events" => [401, 403, 403, 200, 200, 200],

@@ -1,21 +1,16 @@
-//! The pages' editors of a gateway whose files come from the database. They write no file: the page publishes the draft of a
-//! contract as the next version.
+//! The contract editor of a gateway whose files come from the database. It writes no file: the page publishes its draft as
+//! the next version.
 
-use mcpproxy_core::{ServerName, ToolName};
+use mcpproxy_core::ToolName;
 use mcpproxy_gateway::Gateway;
 use mcpproxy_store::{ConfigFiles, ConfigVersion, files_digest};
 use mcpproxy_web::editor::{
-    ContractChange, ContractDraft, ContractsEditor, Destination, EditError, Edited, NextVersion, ServersEditor,
-    WrittenContract,
+    ContractChange, ContractDraft, ContractsEditor, Destination, EditError, NextVersion, WrittenContract,
 };
 
 use super::contracts_editor::{draft, written};
-use super::published::{VersionInForce, not_editable};
+use super::published::VersionInForce;
 use super::{CONTRACTS, OperatorTexts, POLICIES};
-use crate::terminal::output::sentence;
-
-/// Refuses changes of servers.
-pub(crate) struct PublishedServers;
 
 /// Drafts contracts with the files of the version in force.
 pub(crate) struct PublishedContracts {
@@ -38,20 +33,6 @@ fn texts(version: Option<&ConfigVersion>) -> OperatorTexts {
             .any(|folder| name.strip_prefix(folder.name()).is_some_and(|rest| rest.starts_with('/')))
     };
     OperatorTexts::remembered(files.filter(|(name, _)| is_rule(name)).cloned().collect())
-}
-
-impl ServersEditor for PublishedServers {
-    fn add(&self, _: &str, _: Option<&str>) -> Result<Edited, EditError> {
-        Err(refused())
-    }
-
-    fn set_enabled(&self, _: &ServerName, _: bool) -> Result<Edited, EditError> {
-        Err(refused())
-    }
-
-    fn remove(&self, _: &ServerName) -> Result<Edited, EditError> {
-        Err(refused())
-    }
 }
 
 impl ContractsEditor for PublishedContracts {
@@ -77,12 +58,4 @@ impl ContractsEditor for PublishedContracts {
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
         Err(EditError::ReadOnly { file: draft.file.clone(), text: draft.after.clone() })
     }
-}
-
-fn refused() -> EditError {
-    let failure = not_editable();
-    let next = failure.hint_text().map(sentence).unwrap_or_default();
-    let mut letters = next.chars();
-    let next: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
-    EditError::Failed(format!("{failure} {next}"))
 }

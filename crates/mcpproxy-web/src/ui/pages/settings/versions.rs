@@ -113,6 +113,23 @@ pub(crate) struct VersionPage {
     pub(crate) mistakes: Vec<Visible>,
 }
 
+/// A change that a user has not confirmed yet.
+#[derive(Template)]
+#[template(path = "proposal.html")]
+pub(crate) struct Proposal {
+    pub(crate) frame: Frame,
+    pub(crate) error: Option<String>,
+    pub(crate) title: String,
+    /// The address of the form that proposed it.
+    pub(crate) path: String,
+    pub(crate) notes: Vec<String>,
+    pub(crate) diffs: FileDiffs,
+    pub(crate) form: PublishForm,
+    /// The fields of the form that proposed it.
+    pub(crate) inputs: Vec<(String, String)>,
+    pub(crate) factors: Factors,
+}
+
 /// The differences to the newest version.
 pub(crate) struct Against {
     pub(crate) number: i64,
