@@ -171,7 +171,12 @@ async fn parts(app: &AppState, signed: &SignedInUser, asked: Option<&str>) -> Re
         gateways: Gateways::new(&gateway.cluster().await?, now_ms),
         groups: groups(
             &settings.effective(),
-            &Running { file: &file, address: &app.web.facts.address, overridden: &app.web.facts.overridden },
+            &Running {
+                file: &file,
+                version: gateway.version(),
+                address: &app.web.facts.address,
+                overridden: &app.web.facts.overridden,
+            },
         ),
         sessions: Sessions::new(&open, &looking, place),
         users: accounts.iter().map(|account| UserRow::new(account, signed.name(), now_ms)).collect(),
