@@ -114,6 +114,7 @@ async fn a_version_shows_its_differences() {
     assert!(!html.contains("<script>alert") && !html.contains('\u{202E}'), "{html}");
     let (_, html) = get(&fixture, &anna, "/ui/settings/versions/2").await;
     has(&html, &["What version 2 changed", "  riskLevel: low</ins>", "This is the newest version."]);
+    has(&html, &["<summary class=\"said\">contracts/fx.yaml</summary>", ">- tool: fx:note\n  riskLevel: low\n</pre>"]);
     assert!(!html.contains("Publish as"), "{html}");
     for gone in ["3", "0", "x", "99999999999999999999"] {
         let (status, html) = get(&fixture, &anna, &format!("/ui/settings/versions/{gone}")).await;

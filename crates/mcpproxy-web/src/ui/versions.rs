@@ -21,7 +21,9 @@ use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::problem::Problem;
 use crate::publishing::{Candidate, PublishError, Read, has_versions};
-use crate::ui::pages::settings::versions::{Against, PublishForm, Publishing, VersionPage, VersionRow, Versions};
+use crate::ui::pages::settings::versions::{
+    Against, PublishForm, Publishing, VersionPage, VersionRow, Versions, WholeFile,
+};
 use crate::ui::pages::tools::text_diff::FileDiffs;
 use crate::ui::pages::{Confirmed as ConfirmedByProvider, Frame, page};
 use crate::verb::Verb;
@@ -206,7 +208,8 @@ async fn render(
     let not_taken_over = app.web.gateway.reload_error().filter(|_| is_behind);
     let row = VersionRow::new(&version.head, in_force, Some(newest), app.now_ms());
     let content = VersionPage::new(frame, row, against, own, publishing);
-    let content = VersionPage { error, done, factors, ..content.not_taken_over(not_taken_over.as_deref()) };
+    let files = WholeFile::all(&version.files);
+    let content = VersionPage { error, done, factors, files, ..content.not_taken_over(not_taken_over.as_deref()) };
     Ok(page(status, &content))
 }
 

@@ -15,6 +15,8 @@ use crate::visible::Visible;
 const WEAKER_MAX: usize = 200;
 const MISTAKES_MAX: usize = 50;
 const LINE_CHARS: usize = 600;
+/// Bytes of whole files on a page. Larger ones are named only.
+const FILES_MAX_BYTES: usize = 200_000;
 
 /// A version in a list, or at the head of its page.
 #[derive(Debug)]
@@ -107,10 +109,31 @@ pub(crate) struct VersionPage {
     pub(crate) against: Option<Against>,
     /// The differences to the version before. `None` if that one is not kept any more.
     pub(crate) own: Option<FileDiffs>,
+    pub(crate) files: Vec<WholeFile>,
     pub(crate) publishing: Publishing,
     pub(crate) factors: Factors,
     /// The reason for which this gateway has not taken over the newest version.
     pub(crate) mistakes: Vec<Visible>,
+}
+
+/// A file of a version, to copy it into a folder.
+#[derive(Debug)]
+pub(crate) struct WholeFile {
+    pub(crate) name: Visible,
+    /// `None` if the files before it have filled the page.
+    pub(crate) text: Option<Visible>,
+}
+
+impl WholeFile {
+    pub(crate) fn all(files: &[(String, String)]) -> Vec<Self> {
+        let mut left = FILES_MAX_BYTES;
+        let file = |(name, text): &(String, String)| {
+            let rest = left.checked_sub(text.len());
+            left = rest.unwrap_or(left);
+            Self { name: Visible::of(name), text: rest.map(|_| Visible::lines(text)) }
+        };
+        files.iter().map(file).collect()
+    }
 }
 
 /// A change that a user has not confirmed yet.
@@ -196,6 +219,7 @@ impl VersionPage {
             version,
             against,
             own,
+            files: Vec::new(),
             publishing,
             factors: Factors::default(),
             mistakes: Vec::new(),
