@@ -7,6 +7,7 @@ use mcpproxy_core::contract::Contracts;
 use mcpproxy_gateway::Files;
 use mcpproxy_store::{ConfigFiles, NewVersion, PresenceProof};
 use serde_json::json;
+use sqlx::{Connection as _, SqliteConnection};
 
 use super::people::{Person, code_at};
 use super::tool_pages::recorded;
@@ -189,5 +190,25 @@ async fn a_version_that_this_gateway_cannot_use_is_not_published_again() {
     let digest = mcpproxy_store::files_digest(&files("- tool: fx:note\n  riskLevel: huge\n"));
     let (status, _) = post(&fixture, &anna, path, &format!("after=2&digest={digest}")).await;
     assert_eq!(status, 409);
+    fixture.stop().await;
+}
+
+/// No gateway uses a version that was changed in the database. A user can still publish another one after it.
+#[tokio::test]
+async fn a_damaged_version_is_named() {
+    let (fixture, anna) = team(&[LOW, FORBIDDEN]).await;
+    let path = format!("sqlite:{}", fixture.folder.path().join("mcpproxy.db").display());
+    let mut behind = SqliteConnection::connect(&path).await.unwrap();
+    sqlx::query("UPDATE config_versions SET files = '[]' WHERE number = 2").execute(&mut behind).await.unwrap();
+    behind.close().await.unwrap();
+    let (status, html) = get(&fixture, &anna, "/ui/settings/versions/2").await;
+    assert_eq!(status, 409);
+    has(&html, &["This version is damaged", "Publish another version."]);
+    let (status, html) = get(&fixture, &anna, "/ui/settings/versions/1").await;
+    assert_eq!(status, 200);
+    has(&html, &["Differences to version 2", "new file", "riskLevel forbidden → low", "Publish as version 3"]);
+    let (status, html) = get(&fixture, &anna, "/ui/settings/versions").await;
+    assert_eq!(status, 200);
+    has(&html, &["/ui/settings/versions/2"]);
     fixture.stop().await;
 }
