@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::{ServerName, ToolName};
+use mcpproxy_store::ConfigFiles;
 use serde_json::Value;
 
 /// The reason why a file was not changed, for the user, with a next step.
@@ -34,7 +35,7 @@ impl fmt::Display for EditError {
     }
 }
 
-/// Edits the servers in the settings file. A text that the gateway would refuse is not written.
+/// Edits the servers in the settings file, or in the published settings. A text that the gateway would refuse is not written.
 pub trait ServersEditor: Send + Sync {
     /// Adds the servers of a client's JSON, such as `{"mcpServers": {"time": {"command": "uvx"}}}`. A single server
     /// without a name around it gets `name`.
@@ -45,13 +46,21 @@ pub trait ServersEditor: Send + Sync {
     fn remove(&self, server: &ServerName) -> Result<Edited, EditError>;
 }
 
-/// A change of the settings file that was written.
+/// A change of servers.
 pub struct Edited {
     /// The servers that were added or changed.
     pub names: Vec<ServerName>,
     /// Sentences for the user, for example about a secret that was moved into a file.
     pub notes: Vec<String>,
-    pub undo: Undo,
+    pub written: Written,
+}
+
+/// The place where a change of servers is.
+pub enum Written {
+    /// The settings file has it.
+    File(Undo),
+    /// Nothing was written. The user publishes it as the next version.
+    Version(NextVersion),
 }
 
 /// Restores the file as it was before a change, for a change that the gateway does not accept.
@@ -93,7 +102,7 @@ pub trait ContractsEditor: Send + Sync {
     /// Returns the files as they would be after the change.
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError>;
 
-    /// Writes a draft, unless the file has changed since.
+    /// Writes a draft whose destination is a file, unless the file has changed since.
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError>;
 }
 
@@ -126,8 +135,25 @@ pub struct ContractDraft {
     pub digest: String,
     /// All contracts after the change.
     pub contracts: Arc<Contracts>,
-    /// True if the file cannot be written. Then the user copies the text.
-    pub is_read_only: bool,
+    pub destination: Destination,
+}
+
+/// The place where a draft is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    File,
+    /// The file cannot be written. Then the user copies the text.
+    ByHand,
+    /// The next version for all gateways of the database. The digest of the draft is that of its files.
+    Version(NextVersion),
+}
+
+/// All files of a version that is not published yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextVersion {
+    /// The number of the version that was changed. 0 if nothing was published.
+    pub after: i64,
+    pub files: ConfigFiles,
 }
 
 /// Refuses every change, for gateways whose files no page may write.

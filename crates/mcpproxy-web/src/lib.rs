@@ -8,12 +8,13 @@
 //! - `wire`: the JSON types of the REST interface.
 //! - `problem`: the table of REST errors.
 //! - `editor`: changes of the operator's files, as the program implements them.
+//! - `publishing`: checks and publishes versions of settings, contracts and policies, for `rest` and `ui`.
 //! - `metrics`: the numbers for monitoring systems, as text.
 //! - `peer`: the address of a request, for limits.
 //! - `server`: accepts connections and serves the routes on them.
 //! - `tls`: the gateway's own certificate.
 //!
-//! `rest` and `ui` use `auth`, `parameters`, `wire` and `problem`, never each other.
+//! `rest` and `ui` use `auth`, `parameters`, `publishing`, `wire` and `problem`, never each other.
 
 mod action;
 mod auth;
@@ -23,6 +24,7 @@ mod metrics;
 mod parameters;
 mod peer;
 mod problem;
+mod publishing;
 mod query;
 mod rest;
 mod server;

@@ -28,15 +28,18 @@ mod strangers;
 mod tls;
 mod tool_dry_runs;
 mod tool_pages;
+mod version_pages;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
+use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::settings::{ApprovalSettings, Retention, Settings};
 use mcpproxy_core::{RiskLevel, Variant, mask};
-use mcpproxy_gateway::{Confirmed, Gateway, Options, ReloadRequest, Reloaded, Reloader};
+use mcpproxy_gateway::{CheckedFiles, Confirmed, Gateway, Options, ReloadRequest, Reloaded, Reloader};
 use mcpproxy_store::{
     Kind, Ledger, LedgerOptions, Location, NewRecord, OpenRecord, Outcome, Payload, RecordId, SealingKey, SigningKey,
     Status, Store, WaitFor,
@@ -113,16 +116,7 @@ impl Fixture {
             sealing_key: SealingKey::from_bytes(&[7; 32]).unwrap(),
             telemetry: Default::default(),
         });
-        let (reloader, mut requests) = Reloader::channel();
-        tokio::spawn(async move {
-            loop {
-                match requests.next().await {
-                    ReloadRequest::Reload(answer) => drop(answer.send(Reloaded::Applied)),
-                    ReloadRequest::Apply(_, answer) => drop(answer.send(Confirmed::Applied)),
-                    ReloadRequest::Check(_, answer) => drop(answer.send(Err("not checked here".to_owned()))),
-                }
-            }
-        });
+        let reloader = answer_reloads(gateway.clone(), store.clone());
         let stopping = CancellationToken::new();
         let facts = Facts {
             version: "1.2.3",
@@ -226,6 +220,33 @@ impl Fixture {
     async fn stop(self) {
         self.gateway.stop().await;
     }
+}
+
+/// Answers requests as the program does: takes over the newest version, and checks the contracts of files.
+fn answer_reloads(gateway: Gateway, store: Store) -> Reloader {
+    let (reloader, mut requests) = Reloader::channel();
+    tokio::spawn(async move {
+        loop {
+            match requests.next().await {
+                ReloadRequest::Reload(answer) => {
+                    if gateway.version().is_some() {
+                        gateway.set_version(store.newest_version().await.unwrap().map_or(0, |head| head.number));
+                    }
+                    drop(answer.send(Reloaded::Applied));
+                }
+                ReloadRequest::Apply(_, answer) => drop(answer.send(Confirmed::Applied)),
+                ReloadRequest::Check(files, answer) => {
+                    let contracts: Vec<_> =
+                        files.into_iter().filter(|(name, _)| name.starts_with("contracts/")).collect();
+                    let checked = Contracts::parse(&contracts)
+                        .map(|contracts| CheckedFiles { weaker: gateway.weaker_with(&Arc::new(contracts)) })
+                        .map_err(|mistakes| mistakes[0].1.to_string());
+                    drop(answer.send(checked));
+                }
+            }
+        }
+    });
+    reloader
 }
 
 /// Options for a ledger that keeps everything, with a separate chain for each number.

@@ -13,6 +13,7 @@ mod overview;
 pub(crate) mod page;
 pub(crate) mod pages;
 mod posted;
+mod proposals;
 mod provider;
 mod recovery;
 mod servers;
@@ -20,6 +21,7 @@ mod settings;
 mod sign_in;
 mod tools;
 mod users;
+mod versions;
 mod visitor;
 
 use axum::Router;
@@ -50,6 +52,8 @@ pub(crate) fn all_pages() -> impl Iterator<Item = &'static Page> {
         servers::PAGES,
         agents::PAGES,
         settings::PAGES,
+        versions::PAGES,
+        proposals::PAGES,
         sign_in::PAGES,
         provider::PAGES,
         recovery::PAGES,

@@ -6,11 +6,12 @@
 //! 2. [`plan`] translates them, leaves out what must not be imported, and decides on names and files for secrets.
 //! 3. [`write`] writes secrets and settings, and undoes everything if one step fails.
 //!
-//! [`editor`] does all three for a text that a user pastes on a page.
+//! [`editor`] does all three for a text that a user pastes on a page, and [`version_editor`] the first two.
 
 pub(crate) mod editor;
 mod own;
 pub(crate) mod plan;
 mod references;
 pub(crate) mod source;
+pub(crate) mod version_editor;
 pub(crate) mod write;

@@ -49,7 +49,7 @@ const GIVEN: &str = "invalid file";
 pub(crate) use contracts_editor::ContractFiles;
 pub(crate) use folder::{CONTRACTS, Folder, POLICIES};
 pub(crate) use published::{Source, VersionInForce};
-pub(crate) use published_editors::{PublishedContracts, PublishedServers};
+pub(crate) use published_editors::PublishedContracts;
 pub(crate) use texts::OperatorTexts;
 
 /// Errors per report. More would not fit into one line of the log.

@@ -66,9 +66,10 @@ use crate::database::{check_not_gone, location_of, not_opened};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::imports::editor::SettingsEditor;
+use crate::imports::version_editor::VersionEditor;
 use crate::operator_files::{
-    self, ContractFiles, FileStamps, OperatorFiles, PublishedContracts, PublishedServers, Source, VersionInForce,
-    published, settings_file,
+    self, ContractFiles, FileStamps, OperatorFiles, PublishedContracts, Source, VersionInForce, published,
+    settings_file,
 };
 use crate::terminal::output::tell;
 use crate::terminal::time::now_ms;
@@ -167,7 +168,7 @@ impl Runtime {
             guard: guard.clone(),
             facts,
             stopping: stopping.clone(),
-            servers_editor: servers_editor(home, &source),
+            servers_editor: servers_editor(home, &source, &in_force),
             contracts_editor: contracts_editor(&path, &source, &in_force, &gateway),
             client_settings: Box::new(ClientEntries::new(&base_url)),
         });
@@ -262,10 +263,10 @@ fn note_source(gateway: &Gateway, source: &Source) -> VersionInForce {
     in_force
 }
 
-fn servers_editor(home: &Home, source: &Source) -> Box<dyn ServersEditor> {
+fn servers_editor(home: &Home, source: &Source, in_force: &VersionInForce) -> Box<dyn ServersEditor> {
     match source {
         Source::Folder => Box::new(SettingsEditor::new(home)),
-        Source::Database(_) => Box::new(PublishedServers),
+        Source::Database(_) => Box::new(VersionEditor::new(home, in_force)),
     }
 }
 

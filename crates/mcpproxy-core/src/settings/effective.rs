@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::machine::is_of_machine;
 use super::reference::has_reference;
 use super::{AgentOAuth, Channel, Durability, ExportTo, OidcSettings, Settings, StorageUrl};
 use crate::file::amount::duration_text;
@@ -27,6 +28,14 @@ pub struct EffectiveSetting {
     /// The value for people, without secrets. Empty if there is none.
     pub value: String,
     pub source: SettingSource,
+}
+
+impl EffectiveSetting {
+    /// Returns true if each gateway may have another value. Gateways with `operator_files: "database"` have all other
+    /// settings from a published version.
+    pub fn is_of_machine(&self) -> bool {
+        is_of_machine(self.key)
+    }
 }
 
 /// The source of a value.

@@ -10,10 +10,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::routing::on;
 use axum::{Extension, Json};
 use http::StatusCode;
-use mcpproxy_core::review::weakening::Weaker;
-use mcpproxy_gateway::Reloaded;
-use mcpproxy_store::{ConfigFiles, Kind, NewRecord, NewVersion, PresenceProof, files_digest};
-use serde_json::json;
+use mcpproxy_store::ConfigFiles;
 
 use super::approvals::{missing_factor, read, signed_in_user, step_up};
 use super::endpoint::{
@@ -21,15 +18,11 @@ use super::endpoint::{
 };
 use crate::auth::access::Access;
 use crate::auth::identity::{AppState, Identity};
-use crate::auth::records;
 use crate::problem::Problem;
+use crate::publishing::{Candidate, PublishError, Published, Read, has_versions};
 use crate::verb::Verb;
 use crate::wire::{self, ConfigFile};
 
-/// Files in the summary of a version. More are counted.
-const SUMMARY_MAX: usize = 4;
-/// Weaker rules in a record.
-const RECORDED_MAX: usize = 200;
 const FILES_MAX: usize = 1001;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[
@@ -98,10 +91,9 @@ async fn check(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<wire::CheckedConfig>, Problem> {
     let asked: wire::CheckConfig = read(&body?)?;
-    let files = given(&app, asked.files, asked.version).await?;
-    let (newest, before) = newest(&app).await?;
-    let weaker = weaker(&app, &files).await?;
-    Ok(Json(wire::CheckedConfig::new(newest, files_digest(&files), before, files, &weaker)))
+    let Candidate { newest, before, files, digest, checked, .. } = given(&app, asked.files, asked.version).await?;
+    let weaker = checked.map_err(|mistakes| Problem::SETTINGS_INVALID.message(mistakes))?;
+    Ok(Json(wire::CheckedConfig::new(newest, digest, before, files, &weaker)))
 }
 
 async fn publish(
@@ -121,37 +113,31 @@ async fn publish(
             asked.page_key.as_deref().and_then(|key| signed.session.present(key)).ok_or(Problem::PAGE_KEY_REQUIRED)?
         }
     };
-    let back_to = asked.version;
-    let files = given(&app, asked.files, asked.version).await?;
-    let (newest, before) = newest(&app).await?;
-    if newest != asked.after || files_digest(&files) != asked.digest {
-        return Err(Problem::VERSION_OUTDATED);
+    let candidate = given(&app, asked.files, asked.version).await?;
+    let was_read = Read { after: asked.after, digest: &asked.digest };
+    match candidate.publish(&app, was_read, &present, fresh.as_ref()).await {
+        Ok(Published { version, in_force, error }) => Ok(Json(wire::PublishedConfig { version, in_force, error })),
+        Err(PublishError::StepUpRequired) => Err(missing_factor(&app, signed).await?),
+        Err(error) => Err(error.into()),
     }
-    let weaker = weaker(&app, &files).await?;
-    if weaker.needs_step_up && fresh.is_none() {
-        return Err(missing_factor(&app, signed).await?);
-    }
-    let summary = summary(&before, &files, back_to);
-    let new = NewVersion { after: newest, summary: &summary, files: &files };
-    let published = app.web.store.publish_version(&new, &present, app.now_ms()).await?;
-    let version = published.ok_or(Problem::VERSION_OUTDATED)?;
-    record(&app, &present, (version, &new), &weaker).await;
-    app.web.gateway.announce_version().await;
-    let error = match app.web.reloader.reload().await {
-        Reloaded::Refused(reason) => Some(reason),
-        Reloaded::Applied | Reloaded::Stopping => None,
-    };
-    let in_force = app.web.gateway.version() == Some(version);
-    // A gateway that reads its folder may have a mistake there, which is none of this version.
-    let error = error.filter(|_| !in_force && app.web.gateway.version().is_some());
-    Ok(Json(wire::PublishedConfig { version, in_force, error }))
 }
 
-/// Returns the files of a request, sorted by name.
-async fn given(app: &AppState, files: Option<Vec<ConfigFile>>, version: Option<i64>) -> Result<ConfigFiles, Problem> {
-    if !app.web.store.is_shared() {
-        return Err(Problem::NO_VERSIONS);
+impl From<PublishError> for Problem {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::NotShared => Self::NO_VERSIONS,
+            PublishError::NoVersion => Self::VERSION_NOT_FOUND,
+            PublishError::Outdated | PublishError::Behind { .. } => Self::VERSION_OUTDATED,
+            PublishError::StepUpRequired => Self::STEP_UP_REQUIRED,
+            PublishError::Invalid(mistakes) => Self::SETTINGS_INVALID.message(mistakes),
+            PublishError::Stopping => Self::STOPPING,
+            PublishError::Store(error) => error.into(),
+        }
     }
+}
+
+/// Returns the files of a request, checked.
+async fn given(app: &AppState, files: Option<Vec<ConfigFile>>, version: Option<i64>) -> Result<Candidate, Problem> {
     match (files, version) {
         (Some(files), None) => {
             let mut files: ConfigFiles = files.into_iter().map(|file| (file.name, file.text)).collect();
@@ -159,87 +145,13 @@ async fn given(app: &AppState, files: Option<Vec<ConfigFile>>, version: Option<i
             let has_twins = files.windows(2).any(|pair| matches!(pair, [one, other] if one.0 == other.0));
             match has_twins || files.len() > FILES_MAX {
                 true => Err(Problem::BAD_BODY.message(format!("send each file once, and at most {FILES_MAX} files"))),
-                false => Ok(files),
+                false => Ok(Candidate::of_files(app, files).await?),
             }
         }
-        (None, Some(number)) => {
-            let found = app.web.store.find_version(number).await?;
-            found.map(|version| version.files).ok_or(Problem::VERSION_NOT_FOUND)
-        }
+        (None, Some(number)) => Ok(Candidate::of_version(app, number).await?),
+        (Some(_), Some(_)) | (None, None) if !has_versions(app) => Err(Problem::NO_VERSIONS),
         (Some(_), Some(_)) | (None, None) => {
             Err(Problem::BAD_BODY.message("send either `files` or `version`".to_owned()))
         }
-    }
-}
-
-/// Returns number and files of the newest version.
-async fn newest(app: &AppState) -> Result<(i64, ConfigFiles), Problem> {
-    let Some(head) = app.web.store.newest_version().await? else { return Ok((0, Vec::new())) };
-    let version = app.web.store.find_version(head.number).await?;
-    Ok((head.number, version.map(|version| version.files).unwrap_or_default()))
-}
-
-/// Reads the files as this gateway would, and returns what they weaken.
-async fn weaker(app: &AppState, files: &[(String, String)]) -> Result<Weaker, Problem> {
-    match app.web.reloader.check(files.to_vec()).await {
-        Some(Ok(checked)) => Ok(checked.weaker),
-        Some(Err(mistakes)) => Err(Problem::SETTINGS_INVALID.message(mistakes)),
-        None => Err(Problem::STOPPING),
-    }
-}
-
-/// Names the files that differ, in a few words.
-fn summary(before: &[(String, String)], files: &[(String, String)], back_to: Option<i64>) -> String {
-    let find = |all: &[(String, String)], name: &str| all.iter().find(|file| file.0 == name).map(|file| file.1.clone());
-    let changed = files.iter().filter_map(|(name, text)| match find(before, name) {
-        None => Some(format!("{name} (new)")),
-        Some(old) if old != *text => Some(name.clone()),
-        Some(_) => None,
-    });
-    let removed = before.iter().filter(|(name, _)| find(files, name).is_none());
-    let mut all: Vec<String> = changed.chain(removed.map(|(name, _)| format!("{name} (removed)"))).collect();
-    let more = all.len().saturating_sub(SUMMARY_MAX);
-    all.truncate(SUMMARY_MAX);
-    if more > 0 {
-        all.push(format!("{more} more"));
-    }
-    let changes = if all.is_empty() { "no file changed".to_owned() } else { all.join(", ") };
-    match back_to {
-        Some(number) => format!("back to version {number}: {changes}"),
-        None => changes,
-    }
-}
-
-/// Records who published what. Every gateway records by itself when it takes the version over.
-async fn record(app: &AppState, user: &PresenceProof, (version, new): (i64, &NewVersion<'_>), weaker: &Weaker) {
-    let metadata = json!({
-        "user": user.user().name(),
-        "version": version,
-        "digest": files_digest(new.files),
-        "changes": new.summary,
-        "weaker": weaker.lines().into_iter().take(RECORDED_MAX).collect::<Vec<_>>(),
-    });
-    let done = records::done_with("version_published", &metadata);
-    records::write(app, NewRecord { kind: Kind::Settings, ..done }).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_says_in_a_few_words_what_changed() {
-        let files = |names: &[(&str, &str)]| -> ConfigFiles {
-            names.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
-        };
-        let before = files(&[("contracts/a.yaml", "1"), ("contracts/b.yaml", "1"), ("mcp_config.json", "{}")]);
-        let after = files(&[("contracts/a.yaml", "2"), ("contracts/c.yaml", "1"), ("mcp_config.json", "{}")]);
-        let changes = "contracts/a.yaml, contracts/c.yaml (new), contracts/b.yaml (removed)";
-        assert_eq!(summary(&before, &after, None), changes);
-        assert_eq!(summary(&before, &after, Some(3)), format!("back to version 3: {changes}"));
-        assert_eq!(summary(&before, &before, None), "no file changed");
-        let many: Vec<String> = (0..9).map(|number| format!("contracts/{number}.yaml")).collect();
-        let many: ConfigFiles = many.into_iter().map(|name| (name, String::new())).collect();
-        assert!(summary(&[], &many, None).ends_with("contracts/3.yaml (new), 5 more"));
     }
 }

@@ -84,7 +84,12 @@ fn of_page(page: &Page) -> Row {
         // None of these users signs in with a provider.
         "provider_step_up" => [401, 403, 403, 400, 400, 400],
         "make_recovery_codes" => [401, 403, 403, 403, 403, 200],
-        "overview" | "activity" | "tools" | "servers" | "agents" | "settings" => [303, 403, 403, 200, 200, 200],
+        "overview" | "activity" | "tools" | "servers" | "agents" | "settings" | "versions" => {
+            [303, 403, 403, 200, 200, 200]
+        }
+        // SQLite has no version.
+        "version" => [303, 403, 403, 404, 404, 404],
+        "publish_version" | "publish_challenge" => [401, 403, 403, 404, 404, 404],
         // No such record exists.
         "activity_record" | "activity_session" => [303, 403, 403, 404, 404, 404],
         "account" | "approvals" | "approval" | "whole" | "grants" => [303, 403, 403, 200, 200, 200],
@@ -110,7 +115,7 @@ fn of_page(page: &Page) -> Row {
         "tool" | "contract" => [303, 403, 403, 404, 404, 404],
         "explain_tool" | "dry_run_tool" | "change_contract" => [401, 403, 403, 404, 404, 404],
         // None of these users has a passkey.
-        "contract_challenge" => [401, 403, 403, 400, 400, 400],
+        "contract_challenge" | "proposal_challenge" => [401, 403, 403, 400, 400, 400],
         "decide" => [401, 403, 403, 403, 303, 303],
         "revoke_grant" => [401, 403, 403, 409, 409, 409],
         "events" => [401, 403, 403, 200, 200, 200],
@@ -229,6 +234,7 @@ async fn every_page_with_every_credential() {
             let path = path.replace("{grant}", NO_APPROVAL).replace("{passkey}", "none").replace("{person}", "none");
             let server = if page.name.starts_with("tool") || page.path.contains("{tool}") { "demo" } else { "none" };
             let path = path.replace("{server}", server).replace("{tool}", "echo").replace("{digest}", "none");
+            let path = path.replace("{version}", "1");
             let person = if column == 5 { crowd.fresh_person().await } else { crowd.fixture.session("anna").await };
             let totp = if column == 5 { code_at(0) } else { String::new() };
             let fields = match page.name {

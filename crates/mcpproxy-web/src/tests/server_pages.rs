@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::people::Person;
 use super::{Fixture, settings, text};
-use crate::editor::{EditError, Edited, ServersEditor, Undo};
+use crate::editor::{EditError, Edited, NextVersion, ServersEditor, Undo, Written};
 
 const HOSTILE: &str = "<script>alert(1)</script>\u{202E}\u{1b}[2J";
 
@@ -18,12 +18,20 @@ const HOSTILE: &str = "<script>alert(1)</script>\u{202E}\u{1b}[2J";
 #[derive(Clone, Default)]
 struct FakeEditor {
     done: Arc<Mutex<Vec<String>>>,
+    /// Changes are published as the first version.
+    is_published: bool,
 }
 
 impl FakeEditor {
     fn note(&self, text: String, names: Vec<ServerName>, notes: Vec<String>) -> Result<Edited, EditError> {
-        self.done.lock().unwrap().push(text);
-        Ok(Edited { names, notes, undo: Undo::new(|| {}) })
+        let written = match self.is_published {
+            true => Written::Version(NextVersion { after: 0, files: vec![("mcp_config.json".to_owned(), text)] }),
+            false => {
+                self.done.lock().unwrap().push(text);
+                Written::File(Undo::new(|| {}))
+            }
+        };
+        Ok(Edited { names, notes, written })
     }
 
     fn done(&self) -> Vec<String> {
@@ -54,10 +62,13 @@ impl ServersEditor for FakeEditor {
 
 /// A gateway with a server that is disabled, so that only the stored lists count.
 async fn fixture() -> (Fixture, String, FakeEditor, Person) {
+    fixture_with(FakeEditor::default()).await
+}
+
+async fn fixture_with(editor: FakeEditor) -> (Fixture, String, FakeEditor, Person) {
     let text = r#"{"mcpServers": {"fx": {"command": "fx", "enabled": false}}}"#;
     let parsed = parse(text, &Unresolved).unwrap();
     let identity = parsed.servers[0].identity.key().to_owned();
-    let editor = FakeEditor::default();
     let settings = Settings { servers: parsed.servers, ..settings() };
     let fixture = Fixture::with_editor(settings, Box::new(editor.clone())).await;
     let person = fixture.person("anna", "no hash").await;
@@ -131,6 +142,65 @@ async fn forms_of_a_server() {
         let record = records.iter().find(|one| one["code"] == code).unwrap();
         assert_eq!(record["metadata"]["user"], "anna", "{record}");
     }
+    fixture.stop().await;
+}
+
+/// Returns a hidden value of a form.
+fn value<'h>(html: &'h str, name: &str) -> &'h str {
+    let start = format!("name=\"{name}\" value=\"");
+    html.split(&start).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn changes_of_published_settings_are_confirmed() {
+    let (fixture, _, _, person) = fixture_with(FakeEditor { is_published: true, ..FakeEditor::default() }).await;
+    fixture.gateway.set_version(0);
+    let path = "/ui/servers/fx";
+    let (_, html) = page(&fixture, &person, path).await;
+    assert!(html.contains("You see the differences before they are published"), "{html}");
+    let (status, _, html) = post(&fixture, &person, path, "action=enable").await;
+    assert_eq!(status, 200);
+    for part in ["<h1>Enable fx</h1>", "set fx true</ins>", "No rule becomes weaker.", "Publish as version 1"] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    assert_eq!(fixture.store.newest_version().await.unwrap(), None);
+    let confirm =
+        format!("action={}&after={}&digest={}", value(&html, "action"), value(&html, "after"), value(&html, "digest"));
+    assert_eq!(fixture.post_plainly(&person, path, &confirm).await.status(), 403, "a cookie alone is not enough");
+    let (status, _, html) = post(&fixture, &person, path, &confirm.replace("enable", "disable")).await;
+    assert_eq!(status, 409, "another change than the one that was shown");
+    assert!(html.contains("Another version was published") && html.contains("set fx false</ins>"), "{html}");
+    let (status, location, _) = post(&fixture, &person, path, &confirm).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/fx?done=server_enabled"));
+    let version = fixture.store.find_version(1).await.unwrap().unwrap();
+    assert_eq!((version.files[0].1.as_str(), version.head.published_by.as_str()), ("set fx true", "anna"));
+    // The next draft still follows version 0.
+    let (status, _, html) = post(&fixture, &person, path, "action=disable").await;
+    assert_eq!(status, 409);
+    assert!(html.contains("Version 1 is newer than the one that this gateway has."), "{html}");
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn servers_are_added_to_published_settings() {
+    let (fixture, _, _, person) = fixture_with(FakeEditor { is_published: true, ..FakeEditor::default() }).await;
+    fixture.gateway.set_version(0);
+    let path = "/ui/servers/add";
+    let (_, html) = page(&fixture, &person, path).await;
+    assert!(html.contains("Show the differences") && !html.contains("Secrets are moved"), "{html}");
+    let (status, _, html) = post(&fixture, &person, path, "how=paste&json=bad").await;
+    assert_eq!(status, 422);
+    assert!(html.contains("That is wrong") && html.contains(">bad</textarea>"), "what was typed stays: {html}");
+    let fields = "how=form&name=new&start=uvx+noted&env=A%3D%3Cb%3E";
+    let (status, _, html) = post(&fixture, &person, path, fields).await;
+    assert_eq!(status, 200);
+    for part in ["<h1>Add new</h1>", "A secret moved.", "value=\"A=&#60;b&#62;\"", "&lt;b&gt;"] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    let confirm = format!("{fields}&after=0&digest={}", value(&html, "digest"));
+    let (status, location, _) = post(&fixture, &person, path, &confirm).await;
+    assert_eq!((status.as_u16(), location.as_str()), (303, "/ui/servers/new/review"));
+    assert_eq!(fixture.store.newest_version().await.unwrap().unwrap().number, 1);
     fixture.stop().await;
 }
 

@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::{Method, StatusCode};
+use mcpproxy_core::ToolName;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
 use mcpproxy_core::settings::{self, Unresolved};
 use mcpproxy_core::trust::{Definition, DefinitionKind};
-use mcpproxy_core::{Digest, ToolName};
 use mcpproxy_gateway::Files;
+use mcpproxy_store::files_digest;
 use serde_json::{Value, json};
 
 use super::people::{Person, code_at};
 use super::{Fixture, PATIENCE, text};
-use crate::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
+use crate::editor::{
+    ContractChange, ContractDraft, ContractsEditor, Destination, EditError, NextVersion, WrittenContract,
+};
 
 const FILE: &str = "contracts/fx.yaml";
 const HOSTILE: &str = "Sends mail.<script>alert(1)</script>\u{202E}\u{1b}[2J";
@@ -31,12 +34,20 @@ const CONTRACTS: &str = "\
 #[derive(Clone)]
 struct FakeFile {
     text: Arc<Mutex<String>>,
-    is_read_only: bool,
+    saving: Saving,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saving {
+    File,
+    ByHand,
+    /// Drafts are published as the first version.
+    Version,
 }
 
 impl FakeFile {
-    fn new(is_read_only: bool) -> Self {
-        Self { text: Arc::new(Mutex::new(CONTRACTS.to_owned())), is_read_only }
+    fn new(saving: Saving) -> Self {
+        Self { text: Arc::new(Mutex::new(CONTRACTS.to_owned())), saving }
     }
 
     fn text(&self) -> String {
@@ -56,9 +67,14 @@ impl ContractsEditor for FakeFile {
         let after = edit::edited(FILE, &before, tool, &change.fields).unwrap();
         let contracts = Contracts::parse(&[(FILE.to_owned(), after.clone())])
             .map_err(|mistakes| EditError::Invalid(mistakes[0].1.to_string()))?;
-        let digest = Digest::of(after.as_bytes()).to_string();
-        let is_read_only = self.is_read_only;
-        Ok(ContractDraft { file: FILE.to_owned(), before, after, digest, contracts: Arc::new(contracts), is_read_only })
+        let files = vec![(FILE.to_owned(), after.clone())];
+        let digest = files_digest(&files);
+        let destination = match self.saving {
+            Saving::File => Destination::File,
+            Saving::ByHand => Destination::ByHand,
+            Saving::Version => Destination::Version(NextVersion { after: 0, files }),
+        };
+        Ok(ContractDraft { file: FILE.to_owned(), before, after, digest, contracts: Arc::new(contracts), destination })
     }
 
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
@@ -105,7 +121,7 @@ async fn accept(fixture: &Fixture, identity: &str) {
 }
 
 /// Waits until the log has a record with this code.
-async fn recorded(fixture: &Fixture, code: &str) -> Value {
+pub(super) async fn recorded(fixture: &Fixture, code: &str) -> Value {
     let mut commits = fixture.ledger.committed();
     loop {
         commits.mark_unchanged();
@@ -163,7 +179,7 @@ fn is_harmless(html: &str) {
 
 #[tokio::test]
 async fn tools_are_listed_and_found() {
-    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let (fixture, person) = fixture(FakeFile::new(Saving::File)).await;
     let (status, html) = get(&fixture, &person, "/ui/tools").await;
     assert_eq!(status, 200);
     is_harmless(&html);
@@ -191,7 +207,7 @@ async fn tools_are_listed_and_found() {
 
 #[tokio::test]
 async fn one_tool_with_its_contract() {
-    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let (fixture, person) = fixture(FakeFile::new(Saving::File)).await;
     let (status, html) = get(&fixture, &person, "/ui/tools/fx/send").await;
     assert_eq!(status, 200);
     is_harmless(&html);
@@ -215,7 +231,7 @@ async fn one_tool_with_its_contract() {
 
 #[tokio::test]
 async fn calls_are_explained_and_not_made() {
-    let (fixture, person) = fixture(FakeFile::new(false)).await;
+    let (fixture, person) = fixture(FakeFile::new(Saving::File)).await;
     let path = "/ui/tools/fx/send";
     let (status, html) =
         post(&fixture, &person, path, "variant=destructive&arguments=%7B%22to%22%3A%5B%22a%22%5D%7D").await;
@@ -269,7 +285,7 @@ fn digest(html: &str) -> &str {
 
 #[tokio::test]
 async fn a_stricter_contract_is_saved_with_presence() {
-    let file = FakeFile::new(false);
+    let file = FakeFile::new(Saving::File);
     let (fixture, person) = fixture(file.clone()).await;
     let path = "/ui/tools/fx/send/contract";
     let (status, html) = get(&fixture, &person, path).await;
@@ -308,7 +324,7 @@ async fn a_stricter_contract_is_saved_with_presence() {
 
 #[tokio::test]
 async fn a_lifted_prohibition_needs_a_second_factor() {
-    let file = FakeFile::new(false);
+    let file = FakeFile::new(Saving::File);
     let (fixture, person) = fixture(file.clone()).await;
     let path = "/ui/tools/fx/wipe/contract";
     let (status, html) = post(&fixture, &person, path, "action=preview&riskLevel=low").await;
@@ -325,9 +341,69 @@ async fn a_lifted_prohibition_needs_a_second_factor() {
     fixture.stop().await;
 }
 
+/// Starts a gateway whose contracts come from the database.
+async fn published() -> (Fixture, Person) {
+    let (fixture, person) = fixture(FakeFile::new(Saving::Version)).await;
+    fixture.gateway.set_version(0);
+    (fixture, person)
+}
+
+#[tokio::test]
+async fn a_contract_of_the_database_is_published() {
+    let (fixture, person) = published().await;
+    let path = "/ui/tools/fx/send/contract";
+    let fields = "riskLevel=critical";
+    let (status, html) = post(&fixture, &person, path, &format!("action=preview&{fields}")).await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["Nothing is published yet.", "Publish as version 1", "riskLevel: critical # others notice</ins>"]);
+    has(&html, &["The whole file, for your own folder"]);
+    assert!(!html.contains("Save and apply") && !html.contains("This allows more"), "{html}");
+
+    let save = format!("action=save&digest={}&{fields}", digest(&html));
+    assert_eq!(fixture.post_plainly(&person, path, &save).await.status(), 403, "a cookie alone is not enough");
+    let (status, _) = post(&fixture, &person, path, &save.replace("critical", "low")).await;
+    assert_eq!(status, 409, "another contract than that of the preview");
+    assert_eq!(fixture.store.newest_version().await.unwrap(), None);
+    let response = fixture.post(&person, path, &save).await;
+    assert_eq!(response.status(), 303);
+    assert_eq!(response.headers()["location"], "/ui/settings/versions/1?done=published");
+    let version = fixture.store.find_version(1).await.unwrap().unwrap();
+    assert_eq!(
+        (version.head.published_by.as_str(), version.head.summary.as_str()),
+        ("anna", "contracts/fx.yaml (new)")
+    );
+    has(&version.files[0].1, &["# Ours.\n", "riskLevel: critical # others notice\n", "- tool: fx:wipe\n"]);
+    let recorded = recorded(&fixture, "version_published").await;
+    assert_eq!(recorded["metadata"]["user"], "anna");
+
+    // The draft still follows version 0.
+    let (status, html) = post(&fixture, &person, path, &save).await;
+    assert_eq!(status, 409);
+    has(&html, &["Version 1 is newer than the one that this gateway has.", "Nothing was published."]);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_weaker_contract_of_the_database_needs_a_second_factor() {
+    let (fixture, person) = published().await;
+    let path = "/ui/tools/fx/wipe/contract";
+    let (status, html) = post(&fixture, &person, path, "action=preview&riskLevel=low").await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["This allows more than before", "riskLevel forbidden → low", "Code from your authenticator app"]);
+    let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
+    let (status, html) = post(&fixture, &person, path, &save).await;
+    assert_eq!(status, 403);
+    has(&html, &["needs a second factor"]);
+    assert_eq!(fixture.store.newest_version().await.unwrap(), None);
+    let (status, _) = post(&fixture, &person, path, &format!("{save}&totp={}", code_at(0))).await;
+    assert_eq!(status, 303);
+    assert_eq!(fixture.store.newest_version().await.unwrap().unwrap().number, 1);
+    fixture.stop().await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_written_is_shown() {
-    let file = FakeFile::new(true);
+    let file = FakeFile::new(Saving::ByHand);
     let (fixture, person) = fixture(file.clone()).await;
     let path = "/ui/tools/fx/list/contract";
     let (status, html) =

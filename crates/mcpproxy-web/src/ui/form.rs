@@ -55,6 +55,11 @@ impl Form {
         self.text(name).unwrap_or_default()
     }
 
+    /// Returns names and values of all fields but these.
+    pub(crate) fn without(&self, names: &[&str]) -> Vec<(String, String)> {
+        self.fields.iter().filter(|(name, _)| !names.contains(&name.as_str())).cloned().collect()
+    }
+
     /// Returns the trimmed value, unless it is empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         self.text(name).map(str::trim).filter(|text| !text.is_empty())

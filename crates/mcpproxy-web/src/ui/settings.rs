@@ -19,11 +19,13 @@ use crate::auth::factor::{FactorError, Factors, StepUpResult};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::problem::Problem;
+use crate::publishing::has_versions;
 use crate::ui::pages::settings::effective::{Running, groups};
 use crate::ui::pages::settings::gateways::Gateways;
 use crate::ui::pages::settings::log::{Storage, VerifyView};
 use crate::ui::pages::settings::reloads::Reloads;
 use crate::ui::pages::settings::sessions::{ASKED_INPUT, Looking, Sessions};
+use crate::ui::pages::settings::versions::ActiveVersion;
 use crate::ui::pages::settings::{HeldView, Settings, SettingsParts, UserRow};
 use crate::ui::pages::{Confirmed as ConfirmedByProvider, Frame, page};
 use crate::verb::Verb;
@@ -140,12 +142,17 @@ async fn parts(app: &AppState, signed: &SignedInUser, asked: Option<&str>) -> Re
     let open = sessions::visible(app, signed).await?;
     let looking = Looking { name: signed.name(), session: &SessionId::of(&signed.secret), asked, now_ms };
     let place = |id: &SessionId| app.auth.session_places.find(id);
+    let published = match has_versions(app) {
+        true => Some(ActiveVersion::new(&store.list_versions().await?, gateway.version(), now_ms)),
+        false => None,
+    };
     // A file that cannot be looked at is there: the reload says what is wrong with it.
     let has_file = tokio::fs::try_exists(path).await.unwrap_or(true);
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(SettingsParts {
         held: gateway.held().map(|held| HeldView::new(&held)),
         factors: user.map(|user| Factors::of(&user)).unwrap_or_default(),
+        published,
         reloads: Reloads::new(
             (&path.display().to_string(), has_file),
             error.as_deref(),
@@ -164,7 +171,12 @@ async fn parts(app: &AppState, signed: &SignedInUser, asked: Option<&str>) -> Re
         gateways: Gateways::new(&gateway.cluster().await?, now_ms),
         groups: groups(
             &settings.effective(),
-            &Running { file: &file, address: &app.web.facts.address, overridden: &app.web.facts.overridden },
+            &Running {
+                file: &file,
+                version: gateway.version(),
+                address: &app.web.facts.address,
+                overridden: &app.web.facts.overridden,
+            },
         ),
         sessions: Sessions::new(&open, &looking, place),
         users: accounts.iter().map(|account| UserRow::new(account, signed.name(), now_ms)).collect(),

@@ -5,9 +5,10 @@
 //! gateway would refuse is not written.
 
 use std::io;
+use std::path::Path;
 
 use mcpproxy_core::ServerName;
-use mcpproxy_web::editor::{EditError, Edited, ServersEditor, Undo};
+use mcpproxy_web::editor::{self as web, EditError, Edited, ServersEditor, Undo};
 use serde_json::{Map, Value, json};
 
 use super::plan::Plan;
@@ -37,7 +38,7 @@ impl SettingsEditor {
         let before = settings_file::read_text(&self.home.settings()).map_err(|failure| of_failure(&failure))?;
         let plan =
             Plan::make(&self.home, source, before.map(|(_, text)| text)).map_err(|failure| of_failure(&failure))?;
-        self.check(&plan)?;
+        check(&self.home.settings(), &plan)?;
         let written = write::settings(&self.home, &plan, lock).map_err(|error| match is_read_only(&error) {
             true => EditError::ReadOnly { file: self.home.settings().display().to_string(), text: text_of(&plan) },
             false => of_error(&error),
@@ -45,30 +46,8 @@ impl SettingsEditor {
         Ok(Edited {
             names: plan.servers.iter().map(|server| server.name.clone()).collect(),
             notes: notes(&plan),
-            undo: self.undo(written),
+            written: web::Written::File(self.undo(written)),
         })
-    }
-
-    /// Refuses a plan that adds nothing, and one with a server that could not start.
-    fn check(&self, plan: &Plan) -> Result<(), EditError> {
-        if plan.servers.is_empty() {
-            let present = plan.present.iter().map(|server| format!("`{}` is already in the settings.", server.name));
-            let skipped = plan.skipped.iter().map(|one| format!("`{}` was left out: {}.", one.original, one.reason));
-            let all: Vec<String> = present.chain(skipped).collect();
-            return Err(EditError::Invalid(format!("Nothing was added. {}", all.join(" "))));
-        }
-        let settings = settings_file::check_shape(&self.home.settings(), &plan.after);
-        let settings = settings.map_err(|failure| of_failure(&failure))?;
-        let is_new = |name: &ServerName| plan.servers.iter().any(|server| server.name == *name);
-        let mistakes = settings.misconfigured().filter(|(server, _)| is_new(&server.name)).map(|(server, mistakes)| {
-            let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
-            format!("Server `{}` cannot be added: {}.", server.name, messages.join("; ").trim_end_matches('.'))
-        });
-        let mistakes: Vec<String> = mistakes.collect();
-        match mistakes.is_empty() {
-            true => Ok(()),
-            false => Err(EditError::Invalid(mistakes.join(" "))),
-        }
     }
 
     fn change(&self, server: &ServerName, change: Change) -> Result<Edited, EditError> {
@@ -82,7 +61,7 @@ impl SettingsEditor {
         Ok(Edited {
             names: vec![server.clone()],
             notes: if unused.is_empty() { Vec::new() } else { vec![note] },
-            undo: self.undo(Written::of_settings(&self.home, written.before, written.after)),
+            written: web::Written::File(self.undo(Written::of_settings(&self.home, written.before, written.after))),
         })
     }
 
@@ -109,8 +88,30 @@ impl ServersEditor for SettingsEditor {
     }
 }
 
+/// Refuses a plan that adds nothing, and one with a server that could not start.
+pub(super) fn check(path: &Path, plan: &Plan) -> Result<(), EditError> {
+    if plan.servers.is_empty() {
+        let present = plan.present.iter().map(|server| format!("`{}` is already in the settings.", server.name));
+        let skipped = plan.skipped.iter().map(|one| format!("`{}` was left out: {}.", one.original, one.reason));
+        let all: Vec<String> = present.chain(skipped).collect();
+        return Err(EditError::Invalid(format!("Nothing was added. {}", all.join(" "))));
+    }
+    let settings = settings_file::check_shape(path, &plan.after);
+    let settings = settings.map_err(|failure| of_failure(&failure))?;
+    let is_new = |name: &ServerName| plan.servers.iter().any(|server| server.name == *name);
+    let mistakes = settings.misconfigured().filter(|(server, _)| is_new(&server.name)).map(|(server, mistakes)| {
+        let messages: Vec<&str> = mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+        format!("Server `{}` cannot be added: {}.", server.name, messages.join("; ").trim_end_matches('.'))
+    });
+    let mistakes: Vec<String> = mistakes.collect();
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(EditError::Invalid(mistakes.join(" "))),
+    }
+}
+
 /// Sentences about everything that differs from the pasted text.
-fn notes(plan: &Plan) -> Vec<String> {
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
     let renamed = plan.servers.iter().filter_map(|server| {
         let wanted = server.wanted.as_ref()?;
         Some(format!("`{wanted}` already exists, so the new server is called `{}`.", server.name))
@@ -148,7 +149,7 @@ fn of_error(error: &anyhow::Error) -> EditError {
 }
 
 /// The message and the hint as sentences. Hints name commands for a terminal, and a user of a page may have none.
-fn of_failure(failure: &Failure) -> EditError {
+pub(super) fn of_failure(failure: &Failure) -> EditError {
     match failure.exit() {
         Exit::Usage => {
             let hint = failure.hint_text().map(sentence).unwrap_or_default();

@@ -13,7 +13,7 @@ use mcpproxy_core::ToolName;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
 use mcpproxy_core::settings::Settings;
-use mcpproxy_web::editor::{ContractChange, ContractDraft, ContractsEditor, EditError, WrittenContract};
+use mcpproxy_web::editor::{ContractChange, ContractDraft, ContractsEditor, Destination, EditError, WrittenContract};
 use rustix::fs::{Access, access};
 
 use super::{CONTRACTS, OperatorFiles, OperatorTexts, Source, beside, settings_file};
@@ -63,8 +63,8 @@ impl ContractsEditor for ContractFiles {
     fn draft(&self, tool: &ToolName, change: &ContractChange) -> Result<ContractDraft, EditError> {
         let read = self.read()?;
         let draft = draft(&read.texts, &read.files.settings, tool, change)?;
-        let is_read_only = self.is_read_only(&draft.file);
-        Ok(ContractDraft { is_read_only, ..draft })
+        let destination = if self.is_read_only(&draft.file) { Destination::ByHand } else { Destination::File };
+        Ok(ContractDraft { destination, ..draft })
     }
 
     fn write(&self, draft: &ContractDraft) -> Result<(), EditError> {
@@ -114,7 +114,7 @@ pub(super) fn draft(
         EditError::Invalid(format!("This contract would not be valid. {}", told.unwrap_or_default()))
     })?;
     let digest = texts.digest(settings);
-    Ok(ContractDraft { file, before, after, digest, contracts: Arc::new(contracts), is_read_only: false })
+    Ok(ContractDraft { file, before, after, digest, contracts: Arc::new(contracts), destination: Destination::File })
 }
 
 /// Finds the file with the contract of a tool, or the one for a new contract.
@@ -186,7 +186,8 @@ mod tests {
         };
         assert_eq!(written, expected);
         let draft = editor.draft(&tool("mail:send"), &risk("critical")).unwrap();
-        assert_eq!((draft.file.as_str(), draft.before.as_str(), draft.is_read_only), ("contracts/a.yaml", ours, false));
+        assert_eq!((draft.file.as_str(), draft.before.as_str()), ("contracts/a.yaml", ours));
+        assert_eq!(draft.destination, Destination::File);
         assert_eq!(draft.contracts.iter().count(), 3);
         editor.write(&draft).unwrap();
         assert_eq!(home.text("contracts/a.yaml"), ours.replace("high", "critical"));
@@ -246,7 +247,7 @@ mod tests {
         let home = Home::new(&[]);
         let editor = ContractFiles::new(&home.0.path().join("gone/mcp_config.json"));
         let draft = editor.draft(&tool("mail:send"), &risk("low")).unwrap();
-        assert!(draft.is_read_only);
+        assert_eq!(draft.destination, Destination::ByHand);
         let refused = editor.write(&draft).unwrap_err();
         assert_eq!(refused, EditError::ReadOnly { file: "contracts/mail.yaml".to_owned(), text: draft.after });
     }

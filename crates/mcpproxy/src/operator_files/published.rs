@@ -47,7 +47,7 @@ impl VersionInForce {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(version));
     }
 
-    pub(super) fn find(&self) -> Option<Arc<ConfigVersion>> {
+    pub(crate) fn find(&self) -> Option<Arc<ConfigVersion>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -135,7 +135,7 @@ fn comes_from_database(home: &Home) -> Result<bool, Failure> {
     Ok(settings.is_ok_and(|settings| settings.operator_files == FilesSource::Database))
 }
 
-pub(crate) fn not_editable() -> Failure {
+fn not_editable() -> Failure {
     let message = "The settings, contracts and policies of this gateway come from the database (`operator_files`), so files of \
                    the data folder are not edited.";
     Failure::new(Exit::Failed, message).hint(NEXT)

@@ -5,6 +5,7 @@ pub(crate) mod gateways;
 pub(crate) mod log;
 pub(crate) mod reloads;
 pub(crate) mod sessions;
+pub(crate) mod versions;
 
 use askama::Template;
 use mcpproxy_gateway::HeldChanges;
@@ -20,6 +21,7 @@ use gateways::Gateways;
 use log::{Storage, VerifyView};
 use reloads::Reloads;
 use sessions::Sessions;
+use versions::ActiveVersion;
 
 /// Held changes on the page. The rest is counted.
 const CHANGES_MAX: usize = 200;
@@ -33,7 +35,10 @@ pub(crate) struct Settings {
     pub(crate) held: Option<HeldView>,
     pub(crate) held_key: String,
     pub(crate) factors: Factors,
+    /// `None` with SQLite.
+    pub(crate) published: Option<ActiveVersion>,
     pub(crate) reloads: Reloads,
+    pub(crate) published_key: String,
     pub(crate) reloads_key: String,
     pub(crate) verify: VerifyView,
     pub(crate) verify_key: String,
@@ -49,6 +54,8 @@ pub(crate) struct Settings {
 pub(crate) struct SettingsParts {
     pub(crate) held: Option<HeldView>,
     pub(crate) factors: Factors,
+    /// `None` with SQLite.
+    pub(crate) published: Option<ActiveVersion>,
     pub(crate) reloads: Reloads,
     pub(crate) verify: VerifyView,
     pub(crate) storage: Storage,
@@ -60,17 +67,20 @@ pub(crate) struct SettingsParts {
 
 impl Settings {
     pub(crate) fn new(frame: Frame, parts: SettingsParts, error: Option<String>, done: Option<&'static str>) -> Self {
-        let SettingsParts { held, factors, reloads, verify, storage, gateways, groups, users, sessions } = parts;
+        let SettingsParts { held, factors, published, reloads, verify, storage, gateways, groups, users, sessions } =
+            parts;
         Self {
             frame,
             error,
             done,
             held_key: part_key(&held),
+            published_key: part_key(&published),
             reloads_key: part_key(&reloads),
             verify_key: part_key(&verify),
             storage_key: part_key(&storage),
             held,
             factors,
+            published,
             reloads,
             verify,
             storage,
@@ -79,6 +89,13 @@ impl Settings {
             users,
             sessions,
         }
+    }
+}
+
+impl Settings {
+    /// Returns true if settings, contracts and policies come from the database.
+    fn takes_versions(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| !published.reads_folder)
     }
 }
 

@@ -18,8 +18,9 @@ use super::{find, not_found, sign_in};
 use crate::action::Action;
 use crate::auth::identity::AppState;
 use crate::auth::presence::PresenceResult;
-use crate::editor::{EditError, Edited, ServersEditor};
+use crate::editor::{EditError, Edited, ServersEditor, Written};
 use crate::ui::posted::Posted;
+use crate::ui::proposals::{NotDone, Place, confirmed, onward};
 use crate::ui::unavailable;
 use crate::visible::plain;
 
@@ -62,7 +63,10 @@ async fn restart(app: &AppState, posted: &Posted, status: ServerStatus) -> Resul
 }
 
 async fn enable(app: &AppState, posted: &Posted, status: ServerStatus) -> Result<Response, StoreError> {
-    if let PresenceResult::Absent(absent) = app.prove_presence(&posted.signed, posted.presence()).await? {
+    // A change that is published is confirmed on the next page.
+    if app.web.gateway.version().is_none()
+        && let PresenceResult::Absent(absent) = app.prove_presence(&posted.signed, posted.presence()).await?
+    {
         let said = Said { error: Some(absent.message()), asks_password: true, ..Said::default() };
         return shown(app, &posted.signed, status, StatusCode::FORBIDDEN, said).await;
     }
@@ -93,6 +97,9 @@ async fn apply(
     code: &'static str,
     edit: impl FnOnce(&dyn ServersEditor) -> Result<Edited, EditError> + Send + 'static,
 ) -> Result<Response, StoreError> {
+    if app.web.gateway.version().is_some() {
+        return publish(app, posted, status, code, edit).await;
+    }
     let action = Action::on_server(code, &status.name).begin(app, &posted.signed).await?;
     let applied = match edit_and_reload(app, edit).await {
         Ok(applied) => applied,
@@ -113,6 +120,29 @@ async fn apply(
     }
 }
 
+/// Publishes a change of this server for all gateways, after the user has confirmed it.
+async fn publish(
+    app: &AppState,
+    posted: &Posted,
+    status: ServerStatus,
+    code: &'static str,
+    edit: impl FnOnce(&dyn ServersEditor) -> Result<Edited, EditError> + Send + 'static,
+) -> Result<Response, StoreError> {
+    let name = &status.name;
+    let verb = match code {
+        "server_enabled" => "Enable",
+        "server_disabled" => "Disable",
+        _ => "Remove",
+    };
+    let place = Place { path: format!("/ui/servers/{name}"), title: format!("{verb} {name}") };
+    Ok(match confirmed(app, posted, &place, edit).await? {
+        Ok(done) if find(app, Ok(Path(name.to_string()))).is_none() => onward(&done, "/ui/servers"),
+        Ok(done) => onward(&done, &format!("{}?done={code}", place.path)),
+        Err(NotDone::Shown(response)) => response,
+        Err(NotDone::Refused(code, error)) => return refused(app, posted, status, code, error).await,
+    })
+}
+
 /// A change of the settings file that is in force.
 pub(super) struct Applied {
     pub(super) names: Vec<ServerName>,
@@ -129,7 +159,11 @@ pub(super) async fn edit_and_reload(
     let edited = tokio::task::spawn_blocking(move || edit(web.servers_editor.as_ref())).await;
     let ended =
         || EditError::Failed("The change was interrupted. Look at the settings file, and try again.".to_owned());
-    let Edited { names, notes, undo } = edited.map_err(|_| ended())??;
+    let Edited { names, notes, written } = edited.map_err(|_| ended())??;
+    let Written::File(undo) = written else {
+        let text = "The settings of this gateway come from the database, so no file is written. Nothing was changed.";
+        return Err(EditError::Failed(text.to_owned()));
+    };
     let notes = notes.iter().map(|note| plain(note)).collect();
     let reason = match app.web.reloader.reload().await {
         Reloaded::Applied => return Ok(Applied { names, notes }),

@@ -13,12 +13,13 @@ use super::actions::{Applied, edit_and_reload};
 use crate::action::Action;
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
-use crate::editor::EditError;
+use crate::editor::{EditError, ServersEditor};
 use crate::ui::pages::amount::one_line;
 use crate::ui::pages::servers::add::{Add, Typed};
 use crate::ui::pages::servers::details::launch_line;
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
+use crate::ui::proposals::{NotDone, Place, confirmed, onward};
 use crate::ui::visitor::Visitor;
 use crate::ui::{frame, unavailable};
 use crate::visible::plain;
@@ -76,7 +77,9 @@ pub(super) async fn add(State(app): State<AppState>, posted: Posted) -> Response
 async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> {
     let signed = &posted.signed;
     let typed = Typed::of(&posted.form);
-    if let PresenceResult::Absent(absent) = app.prove_presence(signed, posted.presence()).await? {
+    // A change that is published is confirmed on the next page.
+    let is_published = app.web.gateway.version().is_some();
+    if !is_published && let PresenceResult::Absent(absent) = app.prove_presence(signed, posted.presence()).await? {
         let typed = Typed { error: Some(absent.message()), asks_password: true, ..typed };
         return shown(app, signed, StatusCode::FORBIDDEN, typed, None).await;
     }
@@ -89,6 +92,9 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
     if let Some(name) = wanted.as_deref().filter(|name| is_taken(name)) {
         let error = format!("A server with the name {name} exists already. Choose another name.");
         return invalid(app, signed, typed, error).await;
+    }
+    if is_published {
+        return publish(app, posted, typed, (text, wanted)).await;
     }
     let action = Action { code: "server_add", server: None, facts: json!({"name": wanted}) }.begin(app, signed).await?;
     match edit_and_reload(app, move |editor| editor.add(&text, wanted.as_deref())).await {
@@ -117,6 +123,32 @@ async fn added(app: &AppState, posted: &Posted) -> Result<Response, StoreError> 
             shown(app, signed, code, typed, None).await
         }
     }
+}
+
+/// Publishes new servers for all gateways, after the user has confirmed them.
+async fn publish(
+    app: &AppState,
+    posted: &Posted,
+    typed: Typed,
+    (text, wanted): (String, Option<String>),
+) -> Result<Response, StoreError> {
+    let title = if typed.is_pasted { "Add servers".to_owned() } else { format!("Add {}", typed.name.trim()) };
+    let place = Place { path: "/ui/servers/add".to_owned(), title };
+    let edit = move |editor: &dyn ServersEditor| editor.add(&text, wanted.as_deref());
+    Ok(match confirmed(app, posted, &place, edit).await? {
+        Ok(done) => {
+            let path = match done.names.as_slice() {
+                [name] => review_path(name),
+                _ => "/ui/servers".to_owned(),
+            };
+            let _still_connecting = tokio::time::timeout(CONNECT_WAIT, app.web.gateway.ready()).await;
+            onward(&done, &path)
+        }
+        Err(NotDone::Shown(response)) => response,
+        Err(NotDone::Refused(code, error)) => {
+            return shown(app, &posted.signed, code, Typed { error: Some(error), ..typed }, None).await;
+        }
+    })
 }
 
 /// Leads to the review of a single server. Several servers, or notes about them, get a page of their own first.
@@ -149,5 +181,6 @@ async fn shown(
     let wrong = typed.asks_password.then_some(if typed.is_pasted { "paste-password" } else { "form-password" });
     let frame = Frame { asks_password: typed.asks_password, wrong, ..frame };
     let (names, notes) = added.map(|added| (added.names, added.notes)).unwrap_or_default();
-    Ok(page(code, &Add { frame, error: typed.error.clone(), typed, names, notes }))
+    let is_published = app.web.gateway.version().is_some();
+    Ok(page(code, &Add { frame, error: typed.error.clone(), typed, is_published, names, notes }))
 }

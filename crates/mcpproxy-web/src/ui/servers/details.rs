@@ -53,5 +53,6 @@ pub(super) async fn shown(
     let log = app.web.gateway.server_log(&status.name, LOG_LINES).unwrap_or_default();
     let launch = app.web.gateway.written_transport(&status.name);
     let details = Details::new(frame, &status, launch.as_ref(), &coverage.tools, &log);
-    Ok(page(code, &Details { error: said.error, notes: said.notes, ..details }))
+    let is_published = app.web.gateway.version().is_some();
+    Ok(page(code, &Details { error: said.error, notes: said.notes, is_published, ..details }))
 }

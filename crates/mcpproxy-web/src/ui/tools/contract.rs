@@ -7,6 +7,9 @@
 //! 2. Prove presence. If the change lifts something that needs a second factor, prove that too.
 //! 3. Write the file, record it with the user's name, and reload.
 //! 4. If the change weakens a contract, it waits for a user. This user has just confirmed it, so it is applied.
+//!
+//! If the files come from the database, step 3 publishes them as a version instead, and all gateways take it over. A version
+//! that another user published meanwhile is like a file that changed: nothing is published.
 
 use std::sync::Arc;
 
@@ -26,13 +29,15 @@ use crate::auth::factor::{FactorError, Factors, StepUpResult};
 use crate::auth::identity::{AppState, SignedInUser};
 use crate::auth::presence::PresenceResult;
 use crate::auth::records;
-use crate::editor::{ContractDraft, EditError, WrittenContract};
+use crate::editor::{ContractDraft, Destination, EditError, NextVersion, WrittenContract};
+use crate::publishing::{Candidate, Read};
 use crate::ui::account::for_browser;
 use crate::ui::pages::tools::change::{Preview, Replayed};
 use crate::ui::pages::tools::contract::ContractForm;
 use crate::ui::pages::tools::typed::{FieldError, Typed};
 use crate::ui::pages::{Frame, page};
 use crate::ui::posted::Posted;
+use crate::ui::versions::{Unproven, proof, published_path, refusal};
 use crate::ui::visitor::Visitor;
 use crate::ui::{frame, notice, unavailable};
 use crate::visible::Visible;
@@ -167,7 +172,11 @@ async fn previewed(
     status: StatusCode,
     error: Option<String>,
 ) -> Result<Response, StoreError> {
-    let weaker = weaker(app, draft).await;
+    let (weaker, mistake) = match weaker(app, draft).await? {
+        Ok(weaker) => (weaker, None),
+        Err(mistake) => (Weaker::default(), Some(mistake)),
+    };
+    let error = error.or(mistake);
     let replay = replay(app, draft).await;
     let user = app.web.store.find_user(posted.signed.name()).await?;
     let factors = user.map(|user| Factors::of(&user)).unwrap_or_default();
@@ -181,9 +190,18 @@ async fn previewed(
     Ok(page(status, &Preview { factors, error, ..preview }))
 }
 
-async fn weaker(app: &AppState, draft: &ContractDraft) -> Weaker {
-    let (web, contracts) = (Arc::clone(&app.web), Arc::clone(&draft.contracts));
-    aside(move || web.gateway.weaker_with(&contracts)).await
+/// Finds what the draft weakens, or says why it cannot be published.
+async fn weaker(app: &AppState, draft: &ContractDraft) -> Result<Result<Weaker, String>, StoreError> {
+    match &draft.destination {
+        Destination::File | Destination::ByHand => {
+            let (web, contracts) = (Arc::clone(&app.web), Arc::clone(&draft.contracts));
+            Ok(Ok(aside(move || web.gateway.weaker_with(&contracts)).await))
+        }
+        Destination::Version(next) => match Candidate::of_draft(app, next.after, next.files.clone()).await {
+            Ok(candidate) => Ok(candidate.checked),
+            Err(error) => Ok(Err(refusal(error)?.1)),
+        },
+    }
 }
 
 /// Decides the calls of last week with the drafted contracts.
@@ -214,7 +232,10 @@ async fn save(app: &AppState, posted: &Posted, edited: &Edited) -> Result<Respon
     if app.web.gateway.held().is_some() {
         return refuse(StatusCode::CONFLICT, OTHERS_WAIT.to_owned()).await;
     }
-    let needs_step_up = weaker(app, &draft).await.needs_step_up;
+    if let Destination::Version(next) = &draft.destination {
+        return publish(app, posted, edited, &draft, next).await;
+    }
+    let needs_step_up = weaker(app, &draft).await?.is_ok_and(|weaker| weaker.needs_step_up);
     let fresh = match app.step_up(&posted.signed, posted.factor(), &draft.digest).await? {
         StepUpResult::Verified(fresh) => Some(fresh),
         StepUpResult::NotVerified(FactorError::Missing) if !needs_step_up => None,
@@ -231,7 +252,7 @@ async fn save(app: &AppState, posted: &Posted, edited: &Edited) -> Result<Respon
     match aside(move || web.contracts_editor.write(&to_write)).await {
         Ok(()) => {}
         Err(EditError::ReadOnly { .. }) => {
-            let read_only = ContractDraft { is_read_only: true, ..draft };
+            let read_only = ContractDraft { destination: Destination::ByHand, ..draft };
             let error = Some(format!("{} cannot be written. Nothing was saved. Copy the text.", read_only.file));
             return previewed(app, posted, edited, &read_only, StatusCode::CONFLICT, error).await;
         }
@@ -239,6 +260,38 @@ async fn save(app: &AppState, posted: &Posted, edited: &Edited) -> Result<Respon
     }
     record(app, &posted.signed, edited, &draft).await;
     Ok(applied(app, &edited.tool.name, &draft, &present, fresh.as_ref()).await)
+}
+
+/// Publishes the draft as the next version.
+async fn publish(
+    app: &AppState,
+    posted: &Posted,
+    edited: &Edited,
+    draft: &ContractDraft,
+    next: &NextVersion,
+) -> Result<Response, StoreError> {
+    let refuse =
+        async |status: StatusCode, error: String| previewed(app, posted, edited, draft, status, Some(error)).await;
+    let candidate = match Candidate::of_draft(app, next.after, next.files.clone()).await {
+        Ok(candidate) => candidate,
+        Err(error) => {
+            let (status, error) = refusal(error)?;
+            return refuse(status, error).await;
+        }
+    };
+    let (present, fresh) = match proof(app, posted, &candidate).await? {
+        Ok(proof) => proof,
+        Err(Unproven::Factor(fault)) => return refuse(StatusCode::FORBIDDEN, fault.message()).await,
+        Err(Unproven::Presence(error)) => return refuse(StatusCode::FORBIDDEN, error).await,
+    };
+    let was_read = Read { after: next.after, digest: &draft.digest };
+    match candidate.publish(app, was_read, &present, fresh.as_ref()).await {
+        Ok(published) => Ok(Redirect::to(&published_path(published.version)).into_response()),
+        Err(error) => {
+            let (status, error) = refusal(error)?;
+            refuse(status, error).await
+        }
+    }
 }
 
 /// Records the saved file, with the user's name and the changed fields.

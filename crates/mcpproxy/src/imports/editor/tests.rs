@@ -109,7 +109,10 @@ fn changes_are_undone() {
     for change in changes {
         let edited = change().map_err(|error| error.to_string()).unwrap();
         assert_ne!(place.text(), SETTINGS);
-        edited.undo.run();
+        match edited.written {
+            web::Written::File(undo) => undo.run(),
+            web::Written::Version(_) => panic!("the file is written"),
+        }
         assert_eq!(place.text(), SETTINGS);
     }
     let secrets = fs::read_dir(place.folder.path().join("secrets")).map_or(0, Iterator::count);

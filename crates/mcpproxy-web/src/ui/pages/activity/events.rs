@@ -74,6 +74,7 @@ const WORDS: &[Words] = &[
     words("unauthorized", Subject::None, "Agent token", "Request with an unknown agent token"),
     words("approval_decision_refused", Subject::Member("with"), "Decision with an {}", "Decision with an {}"),
     words("contract_saved", Subject::Member("tool"), "Contract of {} saved", "Save the contract of {}"),
+    words("version_published", Subject::None, "Settings, contracts and policies published", "Publish a version"),
     words("log_verified", Subject::None, "Log verified", "Verify the log"),
     words("weakening_held", Subject::None, "Weaker rules applied", "Change that weakens rules"),
     words("weaker_at_start", Subject::None, "Weaker rules since the last run", "Weaker rules since the last run"),

@@ -14,6 +14,8 @@ pub(crate) struct Add {
     pub(crate) frame: Frame,
     pub(crate) error: Option<String>,
     pub(crate) typed: Typed,
+    /// True if the change is published. Then the next page asks for a confirmation.
+    pub(crate) is_published: bool,
     /// Servers that were just added, and notes about them.
     pub(crate) names: Vec<String>,
     pub(crate) notes: Vec<String>,

@@ -35,6 +35,8 @@ pub(crate) struct Details {
     pub(crate) state: State,
     pub(crate) state_key: String,
     pub(crate) is_enabled: bool,
+    /// True if changes are published. Then the next page asks for a confirmation.
+    pub(crate) is_published: bool,
     pub(crate) can_restart: bool,
     pub(crate) needs_sign_in: bool,
     /// The user who signed in to the server, if one did.
@@ -106,6 +108,7 @@ impl Details {
             state: state(status),
             state_key: String::new(),
             is_enabled: status.state != StateName::Disabled,
+            is_published: false,
             needs_sign_in: status.state == StateName::NeedsSignIn,
             is_signed_in: status.is_signed_in,
             can_restart: !matches!(status.state, StateName::Disabled | StateName::Misconfigured),

@@ -48,6 +48,8 @@ pub(crate) struct SettingRow {
 pub(crate) struct Running<'a> {
     /// The name of the settings file.
     pub(crate) file: &'a str,
+    /// The version with the settings that gateways share. `None` if the settings file has all of them.
+    pub(crate) version: Option<i64>,
     /// The address that the gateway listens on.
     pub(crate) address: &'a str,
     pub(crate) overridden: &'a [Overridden],
@@ -75,7 +77,11 @@ impl SettingGroup {
 
 impl SettingRow {
     fn new(setting: &EffectiveSetting, running: &Running<'_>) -> Self {
-        let (file, address) = (running.file, running.address);
+        let address = running.address;
+        let file = match running.version {
+            Some(number) if !setting.is_of_machine() => format!("version {number}, {}", running.file),
+            Some(_) | None => running.file.to_owned(),
+        };
         let source = match &setting.source {
             SettingSource::Default => "default".to_owned(),
             SettingSource::File { line } => format!("{file}:{line}"),
@@ -112,7 +118,7 @@ mod tests {
     use super::*;
 
     fn running<'a>(address: &'a str, overridden: &'a [Overridden]) -> Running<'a> {
-        Running { file: "mcp_config.json", address, overridden }
+        Running { file: "mcp_config.json", version: None, address, overridden }
     }
 
     #[test]
@@ -167,5 +173,12 @@ mod tests {
         assert!(row("Gateway").note.as_deref().unwrap().contains("127.0.0.1:9"));
         let source = "environment variable TOKEN&lt;b&gt; (mcp_config.json:4)";
         assert_eq!(row("Storage").source.to_string(), source);
+
+        let shared = setting("approvals.wait", SettingSource::File { line: 5 });
+        let all = [shared, setting("listen", SettingSource::File { line: 3 })];
+        let groups = super::groups(&all, &Running { version: Some(7), ..running("127.0.0.1:9", &[]) });
+        let row = |group: &str| groups.iter().find(|found| found.name == group).unwrap().rows.first().unwrap();
+        assert_eq!(row("Approvals").source.to_string(), "version 7, mcp_config.json:5");
+        assert_eq!(row("Gateway").source.to_string(), "mcp_config.json:3");
     }
 }

@@ -4,6 +4,7 @@ use mcpproxy_core::Untrusted;
 use mcpproxy_gateway::LOG_VERIFIED;
 use mcpproxy_store::{Record, Status};
 
+use crate::publishing::VERSION_PUBLISHED;
 use crate::ui::pages::amount::one_line;
 use crate::ui::pages::labels::Time;
 use crate::visible::Visible;
@@ -42,7 +43,9 @@ impl Reloads {
         records: &[Record],
         now_ms: i64,
     ) -> Self {
-        let is_reload = |record: &&Record| record.code.as_ref().is_none_or(|code| code.for_json() != LOG_VERIFIED);
+        // Every gateway records by itself when it takes a published version over.
+        let others = [LOG_VERIFIED, VERSION_PUBLISHED];
+        let is_reload = |record: &&Record| record.code.as_ref().is_none_or(|code| !others.contains(&code.for_json()));
         let lines = error.unwrap_or_default().lines().take(MISTAKES_MAX);
         Self {
             path: Visible::of(path),

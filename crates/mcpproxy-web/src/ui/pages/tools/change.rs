@@ -12,7 +12,7 @@ use super::rule::{kept_by_server, sentences};
 use super::text_diff::{DiffLine, text_diff};
 use super::typed::Typed;
 use crate::auth::factor::Factors;
-use crate::editor::ContractDraft;
+use crate::editor::{ContractDraft, Destination};
 use crate::ui::pages::activity::advice;
 use crate::ui::pages::{Frame, filters};
 use crate::visible::Visible;
@@ -36,6 +36,8 @@ pub(crate) struct Preview {
     pub(crate) file: Visible,
     pub(crate) is_new_file: bool,
     pub(crate) is_read_only: bool,
+    /// The number that the version gets, if the change is published for all gateways.
+    pub(crate) next_version: Option<i64>,
     pub(crate) digest: String,
     pub(crate) diff: Vec<DiffLine>,
     /// The whole file after the change, for a user who pastes it.
@@ -64,6 +66,11 @@ impl Preview {
         // The effective contract that the tool would have.
         let written = draft.contracts.matching(&tool.name);
         let contract = Effective::of(&written, tool.offered.contract.as_ref(), tool.offered.hints);
+        let (is_read_only, next_version) = match &draft.destination {
+            Destination::File => (false, None),
+            Destination::ByHand => (true, None),
+            Destination::Version(next) => (false, Some(next.after.saturating_add(1))),
+        };
         let after: String = draft.after.chars().take(PASTE_MAX_CHARS).collect();
         Self {
             frame,
@@ -73,7 +80,8 @@ impl Preview {
             path: format!("/ui/tools/{}/{}", tool.name.server(), tool.name.tool()),
             file: Visible::of(&draft.file),
             is_new_file: draft.before.is_empty(),
-            is_read_only: draft.is_read_only,
+            is_read_only,
+            next_version,
             digest: draft.digest.clone(),
             diff: text_diff(&draft.before, &draft.after),
             after: Visible::lines(&after),

@@ -1,6 +1,9 @@
-//! The difference between two texts, line by line, with a few lines around each change.
+//! The difference between two texts or sets of files, line by line, with a few lines around each change.
+
+use std::collections::BTreeSet;
 
 use crate::diff::align_lines;
+use crate::ui::pages::amount::{counted, items};
 use crate::visible::Visible;
 
 /// Unchanged lines around a change.
@@ -8,6 +11,9 @@ const CONTEXT: usize = 3;
 /// Lines of a whole difference.
 const LINES_MAX: usize = 400;
 const LINE_MAX_CHARS: usize = 400;
+/// Lines of the differences of all files. More files are named without their lines.
+const FILES_LINES_MAX: usize = 2_000;
+const FILES_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiffLine {
@@ -22,6 +28,8 @@ pub(crate) enum LineKind {
     New,
     /// Stands for unchanged lines.
     Gap,
+    /// Stands for the rest of a long difference.
+    Cut,
 }
 
 impl DiffLine {
@@ -34,7 +42,62 @@ impl DiffLine {
     }
 
     pub(crate) fn is_gap(&self) -> bool {
-        self.kind == LineKind::Gap
+        matches!(self.kind, LineKind::Gap | LineKind::Cut)
+    }
+}
+
+/// The differences between two sets of files.
+#[derive(Debug, Default)]
+pub(crate) struct FileDiffs {
+    pub(crate) files: Vec<FileDiff>,
+    /// True if lines or files are left out.
+    pub(crate) is_cut: bool,
+}
+
+/// A file that differs.
+#[derive(Debug)]
+pub(crate) struct FileDiff {
+    pub(crate) name: Visible,
+    /// Empty for a file that both sets have.
+    pub(crate) tag: &'static str,
+    /// Empty if the file is empty, or if the lines are left out.
+    pub(crate) lines: Vec<DiffLine>,
+    pub(crate) is_left_out: bool,
+}
+
+impl FileDiffs {
+    /// Compares names and texts. Both lists are sorted by name.
+    pub(crate) fn between(before: &[(String, String)], after: &[(String, String)]) -> Self {
+        let text = |all: &[(String, String)], name: &str| {
+            all.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone())
+        };
+        let names: BTreeSet<&str> = before.iter().chain(after).map(|(name, _)| name.as_str()).collect();
+        let mut all = Self::default();
+        let mut shown = 0;
+        for name in names {
+            let (old, new) = (text(before, name), text(after, name));
+            if old == new {
+                continue;
+            }
+            if all.files.len() >= FILES_MAX {
+                all.is_cut = true;
+                break;
+            }
+            let tag = match (&old, &new) {
+                (None, _) => "new file",
+                (_, None) => "removed",
+                (Some(_), Some(_)) => "",
+            };
+            let is_left_out = shown >= FILES_LINES_MAX;
+            let lines = match is_left_out {
+                true => Vec::new(),
+                false => text_diff(&old.unwrap_or_default(), &new.unwrap_or_default()),
+            };
+            shown += lines.len();
+            all.is_cut |= is_left_out || lines.iter().any(|line| line.kind == LineKind::Cut);
+            all.files.push(FileDiff { name: Visible::of(name), tag, lines, is_left_out });
+        }
+        all
     }
 }
 
@@ -74,6 +137,9 @@ fn folded(all: &[(LineKind, String)]) -> Vec<DiffLine> {
         let near = [next.checked_sub(1), Some(next)].into_iter().flatten();
         let is_near = near.filter_map(|index| changes.get(index)).any(|change| change.abs_diff(at) <= CONTEXT);
         if lines.len() >= LINES_MAX {
+            let rest = changes.len().saturating_sub(next);
+            let text = format!("… {}", counted(items(rest), "more changed line"));
+            lines.extend((rest > 0).then(|| DiffLine { kind: LineKind::Cut, text: Visible::of(&text) }));
             break;
         }
         if is_near {
@@ -96,7 +162,7 @@ mod tests {
                 LineKind::Same => " ",
                 LineKind::Old => "-",
                 LineKind::New => "+",
-                LineKind::Gap => "",
+                LineKind::Gap | LineKind::Cut => "",
             };
             format!("{sign}{}", line.text)
         });
@@ -115,5 +181,29 @@ mod tests {
             "",
             &["-&lt;b&gt;<span class=\"mark\" title=\"changes the direction of text\">U+202E</span>"],
         );
+    }
+
+    #[test]
+    fn a_long_difference_says_what_is_left_out() {
+        let text: String = (0..500).map(|line| format!("{line}\n")).collect();
+        let lines = text_diff("", &text);
+        assert_eq!(lines.len(), LINES_MAX + 1);
+        assert_eq!(lines[LINES_MAX].text.to_string(), "… 100 more changed lines");
+        assert!(FileDiffs::between(&[], &[("a".to_owned(), text)]).is_cut);
+    }
+
+    #[test]
+    fn files_that_differ() {
+        let files = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        };
+        let before = files(&[("a", "1\n"), ("b", "1\n"), ("d", "")]);
+        let after = files(&[("a", "1\n"), ("b", "2\n"), ("c", "<b>\n")]);
+        let diffs = FileDiffs::between(&before, &after);
+        let told: Vec<(String, &str, usize)> =
+            diffs.files.iter().map(|file| (file.name.to_string(), file.tag, file.lines.len())).collect();
+        let expected = [("b", "", 2), ("c", "new file", 1), ("d", "removed", 0)];
+        assert_eq!(told, expected.map(|(name, tag, lines)| (name.to_owned(), tag, lines)));
+        assert!(!diffs.is_cut);
     }
 }
