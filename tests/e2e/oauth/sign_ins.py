@@ -44,11 +44,12 @@ class Desk:
         return self.gateway.servers()[name]
 
     def becomes(self, state: str, name: str = "notes") -> dict[str, Any]:
-        """Waits for a state of the server, and returns it."""
+        """Waits for a state of the server, and returns it. A server that was just added to the settings appears soon."""
+        found = lambda: self.gateway.servers().get(name, {})  # noqa: E731
         try:
-            return until(lambda: (one := self.server(name))["state"] == state and one, SECONDS, f"{name} is {state}")
+            return until(lambda: (one := found()).get("state") == state and one, SECONDS, f"{name} is {state}")
         except AssertionError as error:
-            raise AssertionError(f"{error}: {self.server(name)}\n{self.gateway.words()}") from None
+            raise AssertionError(f"{error}: {found()}\n{self.gateway.words()}") from None
 
     def call(self, tool: str, variant: str = "read", name: str = "notes") -> dict[str, Any]:
         """Calls a tool as an agent. Returns the result."""
