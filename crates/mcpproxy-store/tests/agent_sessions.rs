@@ -4,9 +4,7 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{PATIENCE, Place};
+use common::{PATIENCE, Place, until};
 use mcpproxy_store::{ReplicaListener, SUBSCRIPTIONS_STORED_MAX, SessionChange, SessionChanges};
 
 on_both!(gateways_agree_on_keys, changes_of_a_session_add_up, an_agent_cannot_fill_the_tables, old_changes_are_removed,);
@@ -126,12 +124,7 @@ async fn a_gateway_that_ends_is_no_longer_there() {
     assert!(store.is_replica_listening("one").await.unwrap());
     assert!(!store.is_replica_listening("on").await.unwrap());
     drop(listener);
-    let gone = async {
-        while store.is_replica_listening("one").await.unwrap() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    until("the gateway is gone", async || !store.is_replica_listening("one").await.unwrap()).await;
 }
 
 #[tokio::test]
