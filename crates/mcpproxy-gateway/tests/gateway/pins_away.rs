@@ -1,7 +1,6 @@
 //! Lists of servers while the database cannot be read.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use mcpproxy_core::settings::{Settings, TrustSettings};
 use mcpproxy_core::trust::{OnChange, Welcome};
@@ -10,7 +9,7 @@ use sqlx::{ConnectOptions, Executor};
 
 use crate::agent::{Agent, Way};
 use crate::peer::{Peer, READ_ONLY, Script, Speaks, tool};
-use crate::rig::{Rig, settings};
+use crate::rig::{Rig, settings, within};
 
 const LIST_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
@@ -32,10 +31,8 @@ async fn an_unchanged_list_keeps_its_judgement_while_the_pins_cannot_be_read() {
     database.execute("ALTER TABLE pins_version RENAME TO gone_pins_version").await.unwrap();
     // Other rules make the gateway judge every list again.
     rig.gateway.reload(with_changes(&peer, OnChange::Warn));
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(25)).await;
-        assert_eq!(rig.server("notes").tools, 1, "an accepted tool vanished");
-    }
+    within(rig.gateway.ready()).await;
+    assert_eq!(rig.server("notes").tools, 1, "an accepted tool vanished");
 
     peer.rewrite(|script| script.tools = format!("[{},{}]", tool("read", READ_ONLY), tool("send", "{}")));
     // A call leads to the server's connection.
