@@ -28,16 +28,17 @@
 pub(crate) mod lock;
 pub(crate) mod rotation;
 pub(crate) mod secret;
+pub(crate) mod set_aside;
 
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mcpproxy_store::{Checkpoint, SealingKey, SigningKey, VERIFIED_FILE, distrust_verification, forget_verification};
+use mcpproxy_store::{SealingKey, SigningKey, VERIFIED_FILE, forget_verification};
 
 use self::secret::{key_or_new, random_key, read_secret, write_secret};
+use self::set_aside::SET_ASIDE;
 use crate::exit::{Exit, Failure};
 use crate::terminal::shell;
 
@@ -50,20 +51,6 @@ const NEXT_SIGNING_KEY: &str = "signing.key.next";
 const SEALING_KEY: &str = "sealing.key";
 const DATABASE: &str = "mcpproxy.db";
 
-/// The names under which the key and the checkpoint of a damaged log are set aside: the first pair that is free. A key
-/// that is overwritten can never again prove what it signed.
-const SET_ASIDE: [(&str, &str); 9] = [
-    ("signing.key.old", "checkpoint.old.txt"),
-    ("signing.key.old.2", "checkpoint.old.2.txt"),
-    ("signing.key.old.3", "checkpoint.old.3.txt"),
-    ("signing.key.old.4", "checkpoint.old.4.txt"),
-    ("signing.key.old.5", "checkpoint.old.5.txt"),
-    ("signing.key.old.6", "checkpoint.old.6.txt"),
-    ("signing.key.old.7", "checkpoint.old.7.txt"),
-    ("signing.key.old.8", "checkpoint.old.8.txt"),
-    ("signing.key.old.9", "checkpoint.old.9.txt"),
-];
-
 const KEYS: [&str; 5] = [ADMIN_KEY, AGENT_TOKEN, SIGNING_KEY, NEXT_SIGNING_KEY, SEALING_KEY];
 /// The database, and the files that SQLite keeps next to it.
 pub(crate) const DATABASES: [&str; 3] = [DATABASE, "mcpproxy.db-wal", "mcpproxy.db-shm"];
@@ -73,23 +60,9 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
     KEYS.into_iter().chain(SET_ASIDE.map(|(key, _)| key))
 }
 
-/// Returns the names under which checkpoints of damaged logs are set aside.
-pub(crate) fn set_aside_checkpoints() -> impl Iterator<Item = &'static str> {
-    SET_ASIDE.into_iter().map(|(_, checkpoint)| checkpoint)
-}
-
 /// Returns the files of the data folder that no server may get, also not through `${file:PATH}` in the settings.
 pub(crate) fn own_secrets() -> impl Iterator<Item = &'static str> {
     keys().chain(DATABASES)
-}
-
-/// Files of a damaged log that were moved out of the way.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SetAside {
-    /// The text of the old checkpoint.
-    pub(crate) checkpoint: Option<String>,
-    /// The new names.
-    pub(crate) names: Vec<&'static str>,
 }
 
 /// The path of a data folder.
@@ -230,40 +203,6 @@ impl Home {
         key_or_new(&self.admin_key())
     }
 
-    /// Moves the signing key and the checkpoint of a damaged log aside, so that a new chain can begin.
-    pub(crate) fn set_log_aside(&self) -> anyhow::Result<SetAside> {
-        let checkpoint = match fs::read(self.checkpoint()) {
-            Ok(note) => Some(String::from_utf8_lossy(&note).into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                return Err(error).with_context(|| format!("could not read `{}`", self.checkpoint().display()));
-            }
-        };
-        let is_free = |name: &str| self.folder.join(name).symlink_metadata().is_err();
-        let free = SET_ASIDE.into_iter().find(|(key, checkpoint)| is_free(key) && is_free(checkpoint));
-        let (key, note) = free.ok_or_else(|| no_name_left(&self.folder))?;
-        self.leave_evidence_of_others(checkpoint.as_deref())?;
-        let mut names = Vec::new();
-        // The key first: with a checkpoint and without its key, a start is refused.
-        for (from, to) in [(self.signing_key(), key), (self.checkpoint(), note)] {
-            match fs::rename(&from, self.folder.join(to)) {
-                Ok(()) => names.push(to),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error).with_context(|| format!("could not rename `{}`", from.display())),
-            }
-        }
-        Ok(SetAside { checkpoint, names })
-    }
-
-    /// Makes the next verification read every line. What the last one knows of the chains of other gateways stays.
-    fn leave_evidence_of_others(&self, checkpoint: Option<&str>) -> anyhow::Result<()> {
-        let key = self.existing_signing_key().ok().flatten();
-        let own = key.as_ref().map(|key| key.verifier().chain());
-        let own = own.or_else(|| checkpoint.and_then(Checkpoint::claimed_chain));
-        let path = self.verified();
-        distrust_verification(&path, own).with_context(|| format!("could not replace `{}`", path.display()))
-    }
-
     /// Returns the key that encrypts the tokens of servers. Creates it if it does not exist.
     pub(crate) fn sealing_key_or_new(&self) -> anyhow::Result<SealingKey> {
         let path = self.folder.join(SEALING_KEY);
@@ -311,13 +250,6 @@ impl Home {
     }
 }
 
-fn no_name_left(folder: &Path) -> Failure {
-    let message = format!("`{}` already keeps the files of {} damaged logs.", folder.display(), SET_ASIDE.len());
-    Failure::new(Exit::Failed, message).hint(
-        "move the files `signing.key.old*` and `checkpoint.old*.txt` to a safe place outside the data folder, then try again",
-    )
-}
-
 fn no_secret(path: &Path) -> Failure {
     Failure::new(Exit::NoGateway, format!("`{}` does not exist", path.display()))
         .hint("start the gateway once to create it: mcpproxy serve")
@@ -325,7 +257,7 @@ fn no_secret(path: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::secret::{KEY_BYTES, Readers, replace_file};
@@ -411,33 +343,6 @@ mod tests {
             assert!(refused.ends_with("does not hold a key of 64 hexadecimal digits"), "{refused}");
             assert_eq!(fs::read_to_string(home.signing_key()).unwrap(), broken, "it is not replaced");
         }
-    }
-
-    #[test]
-    fn a_damaged_log_is_set_aside() {
-        let (_folder, home) = home();
-        assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
-        // The last verification is kept, because it may be evidence of the chains of other gateways.
-        fs::write(home.verified(), "of another version").unwrap();
-        assert_eq!(home.set_log_aside().unwrap(), SetAside::default());
-        assert!(!home.verified().exists() && home.folder().join("verified.old.json").exists());
-        let mut old = Vec::new();
-        for (key, checkpoint) in SET_ASIDE {
-            old.push(home.new_signing_key().unwrap().verifier().clone());
-            fs::write(home.checkpoint(), key).unwrap();
-            let expected = SetAside { checkpoint: Some(key.to_owned()), names: vec![key, checkpoint] };
-            assert_eq!(home.set_log_aside().unwrap(), expected);
-            assert!(home.existing_signing_key().unwrap().is_none() && !home.checkpoint().exists());
-        }
-        let verifier = |name: &str| {
-            let aside = fs::read_to_string(home.folder().join(name)).unwrap();
-            SigningKey::from_hex(&aside).unwrap().verifier().clone()
-        };
-        assert_eq!(SET_ASIDE.map(|(key, _)| verifier(key)).as_slice(), old, "none is overwritten");
-        let newest = home.new_signing_key().unwrap();
-        let refused = home.set_log_aside().unwrap_err().to_string();
-        assert!(refused.ends_with("already keeps the files of 9 damaged logs."), "{refused}");
-        assert_eq!(home.existing_signing_key().unwrap().unwrap().verifier(), newest.verifier(), "nothing was moved");
     }
 
     #[test]

@@ -12,7 +12,8 @@ use anyhow::Context as _;
 use super::{CHECKPOINT, SETTINGS};
 use crate::exit::{Exit, Failure};
 use crate::home::rotation::RETIRED_KEYS;
-use crate::home::{Home, keys, set_aside_checkpoints};
+use crate::home::set_aside::set_aside_checkpoints;
+use crate::home::{Home, keys};
 use crate::lock_file;
 
 /// Folders whose files belong to the data folder.

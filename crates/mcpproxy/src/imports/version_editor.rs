@@ -70,8 +70,8 @@ impl ServersEditor for VersionEditor {
         check(&self.home.settings(), &plan)?;
         if let Some(server) = plan.servers.iter().find(|server| !server.secrets.is_empty()) {
             return Err(EditError::Invalid(format!(
-                "Server `{}` has a secret, which the database would have. Write `${{env:NAME}}` or `${{file:PATH}}` in its \
-                 place. Every gateway resolves it for itself.",
+                "Server `{}` contains a secret, and published settings are stored in the database. Write `${{env:NAME}}` or \
+                 `${{file:PATH}}` in its place. Every gateway resolves it for itself.",
                 server.name
             )));
         }
@@ -148,7 +148,7 @@ mod tests {
         let secret =
             r#"{"mcpServers": {"a": {"url": "https://h", "headers": {"Authorization": "Bearer abcdefgh12345678"}}}}"#;
         let Err(EditError::Invalid(text)) = editor.add(secret, None) else { panic!("a secret") };
-        assert!(text.contains("`a` has a secret") && !text.contains("abcdefgh"), "{text}");
+        assert!(text.contains("`a` contains a secret") && !text.contains("abcdefgh"), "{text}");
         let reference = secret.replace("abcdefgh12345678", "${env:TOKEN}");
         assert!(editor.add(&reference, None).is_ok());
     }

@@ -13,7 +13,8 @@ use serde_json::json;
 
 use super::Accepted;
 use crate::exit::{Exit, Failure};
-use crate::home::{Home, SetAside};
+use crate::home::Home;
+use crate::home::set_aside::SetAside;
 use crate::terminal::output;
 use crate::terminal::time::now_ms;
 

@@ -1,9 +1,14 @@
 //! Tests for reloads of the operator's files.
 
+use std::path::Path;
+
 use mcpproxy_core::RiskLevel;
+use mcpproxy_core::settings::Settings;
 
 use super::*;
+use crate::exit::Failure;
 use crate::home::Home;
+use crate::operator_files::{self, OperatorFiles, Source};
 use crate::runtime::{Accepted, Listen, Runtime};
 
 /// Panics if the settings file says so.
