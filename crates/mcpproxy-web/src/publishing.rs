@@ -34,7 +34,7 @@ pub(crate) struct Candidate {
     pub(crate) files: ConfigFiles,
     /// Identifies the files.
     pub(crate) digest: String,
-    /// What is weaker than the rules in force at this gateway, or the mistakes in the files.
+    /// The result of checking the files: rules that become weaker than those in force at this gateway, or mistakes.
     pub(crate) checked: Result<Weaker, String>,
     /// The earlier version with these files.
     back_to: Option<i64>,

@@ -159,7 +159,7 @@ def test_publish_servers(team: Team, browser: Browser) -> None:
         ada.do("fill", field="start", value="http://127.0.0.1:9/mcp")
         ada.do("fill", field="headers", value="Authorization: Bearer abcdefgh12345678")
         ada.do("press", region="fill in a form", button="^show the differences$")
-        assert "has a secret, which the database would have" in ada.text, ada.text
+        assert "contains a secret, and published settings are stored in the database" in ada.text, ada.text
         ada.do("fill", field="headers", value=f"Authorization: Bearer ${{env:{MARK}}}")
         ada.do("press", region="fill in a form", button="^show the differences$")
         assert "http://127.0.0.1:9/mcp" in ada.text and f"${{env:{MARK}}}" in ada.text, ada.text

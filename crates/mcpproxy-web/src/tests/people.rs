@@ -1,13 +1,13 @@
 //! Users, approval requests and standing approvals for the tests.
 
 use axum::body::Body;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use mcpproxy_core::{ApprovalId, Assurance, Digest, RiskLevel, Scope, ToolName, Variant};
 use mcpproxy_store::{Kind, NewApproval, NewRecord, Status, Step};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{Fixture, KEY, NOW_MS, refusal};
+use super::{Fixture, KEY, NOW_MS, refusal, text};
 
 /// An id that does not exist.
 /// An argument value that its contract marks as sensitive.
@@ -188,4 +188,23 @@ fn ulid(random: u128) -> ApprovalId {
     const ALPHABET: &[u8] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let digits = (0..25).map(|at| char::from(ALPHABET[(random >> (at * 5)) as usize % 32]));
     ApprovalId::parse(&format!("0{}", digits.collect::<String>())).unwrap()
+}
+
+/// Loads a page of a user.
+pub(super) async fn get(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
+    let response = fixture.send(Method::GET, path, &[("cookie", &person.cookie)]).await;
+    (response.status(), text(response).await)
+}
+
+/// Sends a form of a user, with the page key.
+pub(super) async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
+    let response = fixture.post(person, path, fields).await;
+    (response.status(), text(response).await)
+}
+
+/// Checks that a page has all of these parts.
+pub(super) fn has(html: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
 }

@@ -13,7 +13,7 @@ use mcpproxy_core::trust::{Definition, DefinitionKind};
 use mcpproxy_gateway::Files;
 use serde_json::{Value, json};
 
-use super::people::Person;
+use super::people::{Person, has, post};
 use super::{Fixture, PATIENCE, text};
 use crate::auth::password::Passwords;
 
@@ -109,17 +109,6 @@ fn form(agent: &str, arguments: &str) -> String {
     format!("variant=write&agent={agent}&arguments={}", crate::visible::url_part(arguments))
 }
 
-async fn run(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
-    let response = fixture.post(person, path, fields).await;
-    (response.status(), text(response).await)
-}
-
-fn has(html: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(html.contains(part), "{part}\n{html}");
-    }
-}
-
 /// Waits for this many records of calls and refusals, and returns them, oldest first.
 async fn records(fixture: &Fixture, count: usize) -> Vec<Value> {
     let mut commits = fixture.ledger.committed();
@@ -152,7 +141,7 @@ async fn the_server_simulates_the_call_for_a_user_who_is_present() {
     assert_eq!(sent.all(), [] as [Value; 0]);
     records(&fixture, 0).await;
 
-    let (status, html) = run(&fixture, &person, PATH, &fields).await;
+    let (status, html) = post(&fixture, &person, PATH, &fields).await;
     assert_eq!(status, 200, "{html}");
     has(&html, &["from the server, not verified", "recipients", "Raw JSON", "in the name of agent", "Open the record"]);
     assert!(!html.contains("4711\"") && html.contains("***"), "masked as in the record: {html}");
@@ -174,7 +163,7 @@ async fn the_server_simulates_the_call_for_a_user_who_is_present() {
 #[tokio::test]
 async fn a_contract_without_a_parameter_gives_a_preview() {
     let (fixture, person, sent) = fixture().await;
-    let (status, html) = run(&fixture, &person, "/ui/tools/fx/plain/dry-run", &form("cursor", "")).await;
+    let (status, html) = post(&fixture, &person, "/ui/tools/fx/plain/dry-run", &form("cursor", "")).await;
     assert_eq!(status, 200, "{html}");
     has(&html, &["from the contract", "A mail leaves.", "confirmation and step up", "without sending anything"]);
     assert_eq!(sent.all(), [] as [Value; 0]);
@@ -190,19 +179,19 @@ async fn what_is_not_run_says_what_to_do() {
         (form("cursor", "{"), "not valid JSON"),
         (form("cursor", r#"{},"name":"fx:wipe""#), "not valid JSON"),
     ] {
-        let (status, html) = run(&fixture, &person, PATH, &fields).await;
+        let (status, html) = post(&fixture, &person, PATH, &fields).await;
         assert_eq!(status, 422, "{fields}");
         has(&html, &[expected]);
     }
-    let gone = run(&fixture, &person, "/ui/tools/fx/gone/dry-run", &form("cursor", "{}")).await;
+    let gone = post(&fixture, &person, "/ui/tools/fx/gone/dry-run", &form("cursor", "{}")).await;
     assert_eq!(gone.0, 404);
     records(&fixture, 0).await;
 
     // The gateway's refusals come with the checks, and are recorded.
-    let (status, html) = run(&fixture, &person, PATH, &form("cursor", r#"{"to":7}"#)).await;
+    let (status, html) = post(&fixture, &person, PATH, &form("cursor", r#"{"to":7}"#)).await;
     assert_eq!(status, 200, "{html}");
     has(&html, &["Nothing was sent to the server.", "Correct the arguments, and run it again.", "Refused here"]);
-    let (_, html) = run(&fixture, &person, "/ui/tools/fx/wipe/dry-run", &form("cursor", "{}")).await;
+    let (_, html) = post(&fixture, &person, "/ui/tools/fx/wipe/dry-run", &form("cursor", "{}")).await;
     has(&html, &["Nothing was sent to the server.", "The tool is forbidden."]);
     let codes: Vec<(Value, Value)> =
         records(&fixture, 2).await.iter().map(|one| (one["code"].clone(), one["metadata"]["user"].clone())).collect();
@@ -220,7 +209,7 @@ async fn hostile_results_and_arguments_stay_inert() {
     let (fixture, person, sent) = fixture().await;
     for to in ["hostile", "huge", "fail"] {
         let arguments = json!({"to": to, HOSTILE: HOSTILE}).to_string();
-        let (status, html) = run(&fixture, &person, PATH, &form("cursor", &arguments)).await;
+        let (status, html) = post(&fixture, &person, PATH, &form("cursor", &arguments)).await;
         assert_eq!(status, 200, "{html}");
         // The form keeps what the user typed, as data. Everything else shows it.
         let shown = html.split("class=\"what-if-result\"").nth(1).unwrap();
@@ -234,7 +223,7 @@ async fn hostile_results_and_arguments_stay_inert() {
     }
     assert_eq!(sent.calls.load(Ordering::Relaxed), 3);
     let huge = format!(r#"{{"to":"{}"}}"#, "x".repeat(1024 * 1024));
-    let refused = run(&fixture, &person, PATH, &form("cursor", &huge)).await;
+    let refused = post(&fixture, &person, PATH, &form("cursor", &huge)).await;
     assert_eq!(refused.0, 413);
     assert_eq!(sent.calls.load(Ordering::Relaxed), 3);
     fixture.stop().await;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use mcpproxy_core::ToolName;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::edit;
@@ -14,8 +14,8 @@ use mcpproxy_gateway::Files;
 use mcpproxy_store::files_digest;
 use serde_json::{Value, json};
 
-use super::people::{Person, code_at};
-use super::{Fixture, PATIENCE, text};
+use super::people::{Person, code_at, get, has, post};
+use super::{Fixture, PATIENCE};
 use crate::editor::{
     ContractChange, ContractDraft, ContractsEditor, Destination, EditError, NextVersion, WrittenContract,
 };
@@ -151,22 +151,6 @@ async fn fixture(file: FakeFile) -> (Fixture, Person) {
     fixture.gateway.ready().await;
     let person = fixture.person("anna", "no hash").await;
     (fixture, person)
-}
-
-async fn get(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
-    let response = fixture.request(Method::GET, path, &[("cookie", &person.cookie)], String::new()).await;
-    (response.status(), text(response).await)
-}
-
-async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
-    let response = fixture.post(person, path, fields).await;
-    (response.status(), text(response).await)
-}
-
-fn has(html: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(html.contains(part), "{part}\n{html}");
-    }
 }
 
 /// Nothing of the server is markup, and nothing invisible stays invisible.
@@ -322,20 +306,27 @@ async fn a_stricter_contract_is_saved_with_presence() {
     fixture.stop().await;
 }
 
+const WIPE: &str = "/ui/tools/fx/wipe/contract";
+
+/// Saves a contract that lifts a prohibition, without a second factor. Returns the fields of the form.
+async fn refused_without_factor(fixture: &Fixture, person: &Person) -> String {
+    let (status, html) = post(fixture, person, WIPE, "action=preview&riskLevel=low").await;
+    assert_eq!(status, 200, "{html}");
+    has(&html, &["This allows more than before", "riskLevel forbidden → low", "Code from your authenticator app"]);
+    let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
+    let (status, html) = post(fixture, person, WIPE, &save).await;
+    assert_eq!(status, 403);
+    has(&html, &["needs a second factor"]);
+    save
+}
+
 #[tokio::test]
 async fn a_lifted_prohibition_needs_a_second_factor() {
     let file = FakeFile::new(Saving::File);
     let (fixture, person) = fixture(file.clone()).await;
-    let path = "/ui/tools/fx/wipe/contract";
-    let (status, html) = post(&fixture, &person, path, "action=preview&riskLevel=low").await;
-    assert_eq!(status, 200, "{html}");
-    has(&html, &["This allows more than before", "riskLevel forbidden → low", "Code from your authenticator app"]);
-    let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
-    let (status, html) = post(&fixture, &person, path, &save).await;
-    assert_eq!(status, 403);
-    has(&html, &["needs a second factor"]);
+    let save = refused_without_factor(&fixture, &person).await;
     assert_eq!(file.text(), CONTRACTS);
-    let (status, _) = post(&fixture, &person, path, &format!("{save}&totp={}", code_at(0))).await;
+    let (status, _) = post(&fixture, &person, WIPE, &format!("{save}&totp={}", code_at(0))).await;
     assert_eq!(status, 303);
     has(&file.text(), &["- tool: fx:wipe\n  riskLevel: low\n"]);
     fixture.stop().await;
@@ -386,16 +377,9 @@ async fn a_contract_of_the_database_is_published() {
 #[tokio::test]
 async fn a_weaker_contract_of_the_database_needs_a_second_factor() {
     let (fixture, person) = published().await;
-    let path = "/ui/tools/fx/wipe/contract";
-    let (status, html) = post(&fixture, &person, path, "action=preview&riskLevel=low").await;
-    assert_eq!(status, 200, "{html}");
-    has(&html, &["This allows more than before", "riskLevel forbidden → low", "Code from your authenticator app"]);
-    let save = format!("action=save&digest={}&riskLevel=low", digest(&html));
-    let (status, html) = post(&fixture, &person, path, &save).await;
-    assert_eq!(status, 403);
-    has(&html, &["needs a second factor"]);
+    let save = refused_without_factor(&fixture, &person).await;
     assert_eq!(fixture.store.newest_version().await.unwrap(), None);
-    let (status, _) = post(&fixture, &person, path, &format!("{save}&totp={}", code_at(0))).await;
+    let (status, _) = post(&fixture, &person, WIPE, &format!("{save}&totp={}", code_at(0))).await;
     assert_eq!(status, 303);
     assert_eq!(fixture.store.newest_version().await.unwrap().unwrap().number, 1);
     fixture.stop().await;

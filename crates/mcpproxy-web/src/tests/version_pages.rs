@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_gateway::Files;
 use mcpproxy_store::{ConfigFiles, NewVersion, PresenceProof};
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::people::{Person, code_at};
+use super::people::{Person, code_at, get, has, post};
 use super::tool_pages::recorded;
-use super::{Fixture, NOW_MS, settings, text};
+use super::{Fixture, NOW_MS, settings};
 
 const FILE: &str = "contracts/fx.yaml";
 const FORBIDDEN: &str = "- tool: fx:note\n  riskLevel: forbidden\n";
@@ -19,22 +18,6 @@ const LOW: &str = "- tool: fx:note\n  riskLevel: low\n";
 
 fn files(contracts: &str) -> ConfigFiles {
     vec![(FILE.to_owned(), contracts.to_owned()), ("mcp_config.json".to_owned(), "{}\n".to_owned())]
-}
-
-async fn get(fixture: &Fixture, person: &Person, path: &str) -> (StatusCode, String) {
-    let response = fixture.send(Method::GET, path, &[("cookie", &person.cookie)]).await;
-    (response.status(), text(response).await)
-}
-
-async fn post(fixture: &Fixture, person: &Person, path: &str, fields: &str) -> (StatusCode, String) {
-    let response = fixture.post(person, path, fields).await;
-    (response.status(), text(response).await)
-}
-
-fn has(html: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(html.contains(part), "{part}\n{html}");
-    }
 }
 
 fn value<'h>(html: &'h str, name: &str) -> &'h str {

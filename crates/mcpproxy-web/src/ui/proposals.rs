@@ -50,7 +50,7 @@ const CONFIRMATION: [&str; 8] =
 pub(super) struct Place {
     /// Its address.
     pub(super) path: String,
-    /// What the change does, such as `Disable time`.
+    /// The title of its page, such as `Disable time`.
     pub(super) title: String,
 }
 

@@ -1,6 +1,6 @@
 //! The difference between two texts or sets of files, line by line, with a few lines around each change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::diff::align_lines;
 use crate::ui::pages::amount::{counted, items};
@@ -66,16 +66,14 @@ pub(crate) struct FileDiff {
 }
 
 impl FileDiffs {
-    /// Compares names and texts. Both lists are sorted by name.
+    /// Compares names and texts.
     pub(crate) fn between(before: &[(String, String)], after: &[(String, String)]) -> Self {
-        let text = |all: &[(String, String)], name: &str| {
-            all.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone())
-        };
-        let names: BTreeSet<&str> = before.iter().chain(after).map(|(name, _)| name.as_str()).collect();
+        let [before, after] = [before, after].map(by_name);
+        let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
         let mut all = Self::default();
         let mut shown = 0;
         for name in names {
-            let (old, new) = (text(before, name), text(after, name));
+            let (old, new) = (before.get(name).copied(), after.get(name).copied());
             if old == new {
                 continue;
             }
@@ -91,7 +89,7 @@ impl FileDiffs {
             let is_left_out = shown >= FILES_LINES_MAX;
             let lines = match is_left_out {
                 true => Vec::new(),
-                false => text_diff(&old.unwrap_or_default(), &new.unwrap_or_default()),
+                false => text_diff(old.unwrap_or_default(), new.unwrap_or_default()),
             };
             shown += lines.len();
             all.is_cut |= is_left_out || lines.iter().any(|line| line.kind == LineKind::Cut);
@@ -99,6 +97,10 @@ impl FileDiffs {
         }
         all
     }
+}
+
+fn by_name(files: &[(String, String)]) -> BTreeMap<&str, &str> {
+    files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect()
 }
 
 pub(crate) fn text_diff(before: &str, after: &str) -> Vec<DiffLine> {
