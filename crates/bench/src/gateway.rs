@@ -45,7 +45,7 @@ pub(crate) struct Beside<'a> {
     pub(crate) storage: Option<&'a str>,
     /// The identity provider of agents.
     pub(crate) issuer: Option<&'a str>,
-    /// Whether search works without the encoder.
+    /// True if search works without the encoder.
     pub(crate) encoder_off: bool,
 }
 
