@@ -123,10 +123,10 @@ impl Database {
         limit: usize,
     ) -> Result<Vec<Record>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM records WHERE chain = $1 AND {column} > $2 AND {column} <= $3 ORDER BY {column} LIMIT $4"
+            "SELECT {COLUMNS} FROM records WHERE chain = $1 AND {column} > $2 AND {column} <= $3 ORDER BY {column} \
+             LIMIT {limit}"
         );
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = vec![Value::int(chain.into()), Value::int(after), Value::int(last), Value::int(limit)];
+        let values = vec![Value::int(chain.into()), Value::int(after), Value::int(last)];
         self.fetch(Statement::new(sql, values), DOING).await?.iter().map(record).collect()
     }
 

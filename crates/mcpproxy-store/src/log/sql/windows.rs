@@ -1,0 +1,71 @@
+//! Splits the range of a page, so that PostgreSQL looks into few partitions of the records.
+//!
+//! The index of a filter is one index for each partition. To find the newest match, PostgreSQL looks into each of them, even
+//! if the newest partition has a whole page. So a page first reads the *recent* partitions: the one where the page begins, and
+//! some before it. Only if they have too few matches, a second query reads the others.
+//!
+//! The bounds of partitions are remembered for a minute. They only decide where the range is split. Both parts together are
+//! the whole range, so a page is the same with outdated bounds.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::partitions::list;
+use crate::log::filter::Keys;
+use crate::log::partitions::Hours;
+use crate::sql::{Database, Dialect};
+
+/// The last partition, up to two that were created ahead, and the one that is written.
+const RECENT: usize = 4;
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+impl Database {
+    /// The first key of the recent partitions. `None` if it does not split the range.
+    pub(super) async fn recent_from(&self, keys: &Keys) -> Option<i64> {
+        match self.dialect() {
+            Dialect::Sqlite => return None,
+            Dialect::Postgres => {}
+        }
+        split(&self.record_bounds().await, keys)
+    }
+
+    /// The first keys of all partitions, in order. Empty if they cannot be read.
+    async fn record_bounds(&self) -> Arc<[i64]> {
+        let remembered = self.bounds();
+        if let Some((bounds, _)) = remembered.filter(|(_, read)| read.elapsed() < REMEMBERED) {
+            return bounds;
+        }
+        let rows = self.fetch(list("records"), "list the partitions of the activity log").await.unwrap_or_default();
+        let hours = rows.iter().filter_map(|row| Hours::of_bounds(&row.text(1).ok().flatten()?));
+        let mut bounds: Vec<i64> = hours.map(|hours| hours.keys().0.0).collect();
+        bounds.sort_unstable();
+        let bounds: Arc<[i64]> = bounds.into();
+        self.remember_bounds(Arc::clone(&bounds), Instant::now());
+        bounds
+    }
+}
+
+fn split(bounds: &[i64], keys: &Keys) -> Option<i64> {
+    let newer = bounds.partition_point(|bound| *bound < keys.before);
+    let from = bounds.get(newer.checked_sub(RECENT)?).copied()?;
+    (from > keys.from).then_some(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_split_before_the_recent_partitions() {
+        let bounds = [0, 10, 20, 30, 40, 50, 60];
+        let at = |from, before| split(&bounds, &Keys { from, before });
+        assert_eq!(at(0, i64::MAX), Some(30));
+        assert_eq!(at(0, 60), Some(20), "the end is exclusive");
+        assert_eq!(at(0, 61), Some(30));
+        assert_eq!(at(29, i64::MAX), Some(30));
+        assert_eq!(at(30, i64::MAX), None);
+        assert_eq!(at(0, 40), None, "the first four");
+        assert_eq!(at(0, 5), None);
+        assert_eq!(split(&[], &Keys { from: 0, before: 9 }), None);
+    }
+}
