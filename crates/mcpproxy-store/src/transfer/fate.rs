@@ -63,9 +63,9 @@ const FATES: [(&str, Fate); 47] = [
     ("payload_hours", Fate::Kept),
     ("payloads", Fate::Kept),
     ("pinned_servers", Fate::Kept),
+    ("pins_version", Fate::Kept),
     // Of partitions, which a copy does not have. Gateways sign them again.
     ("planned_removals", Fate::LeftOut),
-    ("pins_version", Fate::Kept),
     // Limits go on after a move. After a restore, they expire like the calls that they count.
     ("rate_calls", Fate::Kept),
     ("records", Fate::Kept),

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod copying;
 mod creating;
 mod dropping;
 mod reading;

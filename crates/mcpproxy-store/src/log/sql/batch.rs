@@ -67,7 +67,7 @@ const MOVE_HEAD: Form = Form {
 /// All forms of a batch, in the order in which they are written.
 const FORMS: [&Form; 5] = [&INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH];
 /// With PostgreSQL, a batch also moves the head. With SQLite, the unique positions of the table are enough.
-const POSTGRES_FORMS: [&Form; 6] = [&INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH, &MOVE_HEAD];
+const POSTGRES_FORMS: [&Form; 6] = [&MOVE_HEAD, &INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH];
 
 /// The bulk statements of a batch.
 pub(super) enum Bulks {
@@ -110,7 +110,7 @@ impl Bulks {
             Self::Postgres(sql) => {
                 let mut values = Vec::with_capacity(POSTGRES_FORMS.iter().map(|form| form.columns.len()).sum());
                 let heads = [chain.into(), head.seq, moved.seq].map(Value::int).to_vec();
-                let rows = rows.into_iter().chain([heads]);
+                let rows = [heads].into_iter().chain(rows);
                 POSTGRES_FORMS.iter().zip(rows).for_each(|(form, rows)| arrays(form, rows, &mut values));
                 vec![Statement { sql: Arc::clone(sql), values }]
             }

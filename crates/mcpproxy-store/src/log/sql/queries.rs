@@ -138,7 +138,7 @@ impl Search {
             Some((column, word, index)) => {
                 by_index(dialect, &range, column, &parameters.add(Value::text(word)), index, order)
             }
-            None => (format!("key >= {} AND key < {}", range.0, range.1), format!(" ORDER BY key{}", order.sql())),
+            None => (by_key(dialect, &range), format!(" ORDER BY key{}", order.sql())),
         };
         let first_values = parameters.values.len();
         let others = given.iter().enumerate().filter(|(position, _)| Some(*position) != indexed);
@@ -242,6 +242,15 @@ impl Search {
         let scan = parameters.add(Value::limit(scan));
         let candidates = format!("SELECT key FROM records WHERE {first}{order} LIMIT {scan}");
         Statement::new(format!("SELECT min(key), count(*) FROM ({candidates}) AS candidates"), parameters.values)
+    }
+}
+
+/// Finds rows by their keys. PostgreSQL plans a statement once, without the values, and takes two ends for a small range. It
+/// might read and sort all of it. It does not recognize an end in a row value.
+fn by_key(dialect: Dialect, (from, before): &(String, String)) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("key >= {from} AND key < {before}"),
+        Dialect::Postgres => format!("(key, tail) >= ({from}, {}) AND key < {before}", i64::MIN),
     }
 }
 
