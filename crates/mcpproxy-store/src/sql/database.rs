@@ -61,8 +61,8 @@ pub(crate) struct Database {
     location: Location,
     readers: Pool,
     access: Access,
-    /// The first keys of the partitions of the records, and when they were read. `log/sql/windows.rs` uses them.
-    bounds: Mutex<Option<(Arc<[i64]>, Instant)>>,
+    /// The first keys and the sizes of the partitions of the records, and when they were read. `log/sql/windows.rs` uses them.
+    bounds: Mutex<Option<(Arc<[(i64, i64)]>, Instant)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,11 +133,11 @@ impl Database {
         }
     }
 
-    pub(crate) fn bounds(&self) -> Option<(Arc<[i64]>, Instant)> {
+    pub(crate) fn bounds(&self) -> Option<(Arc<[(i64, i64)]>, Instant)> {
         self.bounds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn remember_bounds(&self, bounds: Arc<[i64]>, now: Instant) {
+    pub(crate) fn remember_bounds(&self, bounds: Arc<[(i64, i64)]>, now: Instant) {
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Some((bounds, now));
     }
 

@@ -9,6 +9,8 @@ use mcpproxy_store::{Filter, Kind, Status, Store};
 
 /// The number of partitions, and of the records of each.
 const MANY: (i64, i64) = (64, 300);
+/// Enough for a page to read recent partitions first.
+const LARGE: (i64, i64) = (8, 7_500);
 /// The log of a new gateway. PostgreSQL must not read it as a whole because it is small.
 const FEW: (i64, i64) = (3, 3_000);
 const LIMIT: usize = 50;
@@ -37,7 +39,7 @@ async fn filled((partitions, each): (i64, i64)) -> (Place, Store) {
                      EXECUTE format('ALTER TABLE records ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)', name,
                          CASE WHEN day = 0 THEN 'MINVALUE' ELSE first::text END, after);
                      EXECUTE format('INSERT INTO records (key, tail, chain, seq, hash, kind, status, agent, server, tool, \
-                         intent_type, risk, metadata) SELECT %s + n * (1 << 21), n, 0, %s + n, '''', \
+                         intent_type, risk, metadata) SELECT %s + n * (1::bigint << 21), n, 0, %s + n, '''', \
                          CASE WHEN n %% 3 = 0 THEN ''refusal'' ELSE ''call'' END, \
                          CASE WHEN n %% 3 = 0 THEN ''refused'' ELSE ''success'' END, ''agent'' || n %% 3, \
                          ''server'' || n %% 3, CASE WHEN n = 7 THEN ''rare'' ELSE ''tool'' || n %% 3 END, \
@@ -76,35 +78,41 @@ async fn work(place: &Place, store: Store) -> (i64, i64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_many_partitions_reads_little_more_than_its_records() {
-    check_pages(MANY).await;
+    check_pages(MANY, MANY.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_large_log_reads_recent_partitions() {
+    check_pages(LARGE, 4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_small_log_reads_little_more_than_its_records() {
-    check_pages(FEW).await;
+    check_pages(FEW, FEW.0).await;
 }
 
-async fn check_pages(size: (i64, i64)) {
+/// `looks` is the number of partitions in which a filter may look for its first match.
+async fn check_pages(size: (i64, i64), looks: i64) {
     let (place, store) = filled(size).await;
     work(&place, store).await;
     let word = |word: &str| Some(word.to_owned());
     let cases = [
         ("no filter", Filter::default(), 51),
-        ("status", Filter { status: Some(Status::Refused), ..Filter::default() }, 51 + 4),
-        ("kind", Filter { kind: Some(Kind::Refusal), ..Filter::default() }, 51 + 4),
-        ("tool", Filter { tool: word("tool1"), ..Filter::default() }, 51 + 4),
-        ("server", Filter { server: word("server1"), ..Filter::default() }, 51 + 4),
-        ("agent", Filter { agent: word("agent1"), ..Filter::default() }, 51 + 4),
-        ("risk", Filter { risk: Some(RiskLevel::High), ..Filter::default() }, 51 + 4),
-        ("intent", Filter { intent_type: Some(Variant::Write), ..Filter::default() }, 51 + 4),
+        ("status", Filter { status: Some(Status::Refused), ..Filter::default() }, 51 + looks),
+        ("kind", Filter { kind: Some(Kind::Refusal), ..Filter::default() }, 51 + looks),
+        ("tool", Filter { tool: word("tool1"), ..Filter::default() }, 51 + looks),
+        ("server", Filter { server: word("server1"), ..Filter::default() }, 51 + looks),
+        ("agent", Filter { agent: word("agent1"), ..Filter::default() }, 51 + looks),
+        ("risk", Filter { risk: Some(RiskLevel::High), ..Filter::default() }, 51 + looks),
+        ("intent", Filter { intent_type: Some(Variant::Write), ..Filter::default() }, 51 + looks),
         // One in each partition: three recent ones, and then those that the page needs of the others.
-        ("rare tool", Filter { tool: word("rare"), ..Filter::default() }, 4 + 51 + size.0),
+        ("rare tool", Filter { tool: word("rare"), ..Filter::default() }, 51 + 4 + size.0),
         ("no tool", Filter { tool: word("none"), ..Filter::default() }, 0),
         ("time", Filter { until_ms: Some(1_700_020_000_000), ..Filter::default() }, 51),
         (
             "tool and time",
             Filter { tool: word("tool1"), until_ms: Some(1_700_020_000_000), ..Filter::default() },
-            51 + 4,
+            51 + looks,
         ),
     ];
     for (name, filter, most) in cases {

@@ -10,7 +10,8 @@ use crate::sql::driver::{Connection, Dialect, Row, Statement, Value};
 use crate::text::rfc3339;
 
 /// All partitions of a table, the default one too. None if the table is not partitioned.
-const LIST: &str = "SELECT CAST(CAST(c.oid AS regclass) AS text), pg_get_expr(c.relpartbound, c.oid) \
+const LIST: &str = "SELECT CAST(CAST(c.oid AS regclass) AS text), pg_get_expr(c.relpartbound, c.oid), \
+     CAST(c.reltuples AS bigint) \
      FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid WHERE i.inhparent = CAST(CAST($1 AS text) AS regclass)";
 /// Gateways take turns. Writers and readers wait behind a lock that this waits for, so it does not wait long.
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '200ms'; SELECT pg_advisory_xact_lock(7163470114)";
@@ -88,7 +89,7 @@ pub(super) async fn partitions(connection: &mut Connection, table: &str) -> Resu
     Ok(partitions)
 }
 
-/// The names and the bounds of the partitions of a table.
+/// The names, the bounds and the estimated numbers of rows of the partitions of a table.
 pub(super) fn list(table: &str) -> Statement {
     Statement::new(LIST, vec![Value::text(table)])
 }

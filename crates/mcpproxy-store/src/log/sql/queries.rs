@@ -28,12 +28,15 @@ impl Database {
     ) -> Result<Vec<Record>, StoreError> {
         let search = |keys: &Keys| Search::new(filter, keys, Order::NewestFirst, self.dialect());
         let whole = search(keys);
-        // With other conditions, the number of candidates is limited, and looking for them takes most of the time.
-        let recent_from = if whole.rest.is_empty() { self.recent_from(keys).await } else { None };
+        // Without an index of its own, a page reads the partitions in their order. With further conditions, looking for
+        // candidates takes most of the time, and their number is limited.
+        let may_split = whole.rest.is_empty() && has_indexed_condition(filter);
+        let recent_from = if may_split { self.recent_from(keys).await } else { None };
         let Some(from) = recent_from else {
             return self.fetch(whole.page(limit, scan), DOING).await?.iter().map(record).collect();
         };
-        let mut rows = self.fetch(search(&Keys { from, ..*keys }).page(limit, scan), DOING).await?;
+        let recent = search(&Keys { from, ..*keys }).in_partitions();
+        let mut rows = self.fetch(recent.page(limit, scan), DOING).await?;
         if rows.len() < limit {
             rows.extend(self.fetch(search(&Keys { before: from, ..*keys }).page(limit, scan), DOING).await?);
         }
@@ -150,6 +153,13 @@ impl Search {
         search
     }
 
+    /// Tells PostgreSQL which partitions it needs. It does not recognize that in a row value. Of a small table, it then expects
+    /// so few rows that it might read and sort them, so this is for large ones.
+    fn in_partitions(mut self) -> Self {
+        self.first.push_str(" AND key >= $1");
+        self
+    }
+
     /// A search among the rows that `first` finds, whatever their keys. The values of `first` are in `parameters`.
     pub(super) fn among(filter: &Filter, keys: &Keys, first: String, parameters: Parameters, dialect: Dialect) -> Self {
         let first_values = parameters.values.len();
@@ -256,8 +266,7 @@ fn by_key(dialect: Dialect, (from, before): &(String, String)) -> String {
 
 /// Finds rows by the index on a column and the key. SQLite chooses that index by itself. PostgreSQL may prefer to scan
 /// all records from the newest until it has found enough. Comparing row values, and ordering by them, leaves it only
-/// the index. A row value does not tell it which partitions it needs, so the lower end is there once more. With the upper end,
-/// too, it would expect so few rows that it might sort them instead of using the index.
+/// the index.
 fn by_index(
     dialect: Dialect,
     (from, before): &(String, String),
@@ -276,9 +285,7 @@ fn by_index(
             (format!("{column} = {word} AND key >= {from} AND key < {before}{also}"), format!(" ORDER BY key{order}"))
         }
         Dialect::Postgres => (
-            format!(
-                "({column}, key) >= ({word}, {from}) AND ({column}, key) < ({word}, {before}) AND key >= {from}{also}"
-            ),
+            format!("({column}, key) >= ({word}, {from}) AND ({column}, key) < ({word}, {before}){also}"),
             format!(" ORDER BY {column}{order}, key{order}"),
         ),
     }
