@@ -61,9 +61,12 @@ pub(crate) struct Database {
     location: Location,
     readers: Pool,
     access: Access,
-    /// The first keys and the sizes of the partitions of the records, and when they were read. `log/sql/windows.rs` uses them.
-    bounds: Mutex<Option<(Arc<[(i64, i64)]>, Instant)>>,
+    /// The partitions of the records, and when they were read. `log/sql/windows.rs` uses them.
+    bounds: Mutex<Option<(Bounds, Instant)>>,
 }
+
+/// The first key and the estimated number of rows of each partition, in order.
+pub(crate) type Bounds = Arc<[(i64, i64)]>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
@@ -133,11 +136,11 @@ impl Database {
         }
     }
 
-    pub(crate) fn bounds(&self) -> Option<(Arc<[(i64, i64)]>, Instant)> {
+    pub(crate) fn bounds(&self) -> Option<(Bounds, Instant)> {
         self.bounds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn remember_bounds(&self, bounds: Arc<[(i64, i64)]>, now: Instant) {
+    pub(crate) fn remember_bounds(&self, bounds: Bounds, now: Instant) {
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Some((bounds, now));
     }
 

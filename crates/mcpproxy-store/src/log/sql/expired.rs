@@ -234,13 +234,13 @@ fn read_plan(chain: i64, row: &Row) -> Result<Option<Planned>> {
         let (note, stubs) = (note?, stubs_from_text(&stubs?)?);
         let removal = Removal::new(seq?, hash?, &stubs);
         let signed = Removal::open(&note, &Verifier::parse(&verifier?)?).ok()?;
-        let removed_before = removed_before.filter(|before| *before < removal.seq)?;
-        (signed == removal).then_some(Planned { chain, removal, note, stubs, removed_before })
+        (signed == removal).then_some(Planned { chain, removal, note, stubs, removed_before: removed_before? })
     })();
     if plan.is_none() {
         tracing::warn!(chain, "a planned removal of records is not what the gateway of that chain signed");
     }
-    Ok(plan)
+    // An outdated plan has taken effect, or the rows have gone one by one.
+    Ok(plan.filter(|plan| plan.removed_before < plan.removal.seq))
 }
 
 /// Drops a partition, and writes the removals of all chains, in one transaction.

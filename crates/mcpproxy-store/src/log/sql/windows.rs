@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::partitions::list;
 use crate::log::filter::Keys;
 use crate::log::partitions::Hours;
-use crate::sql::{Database, Dialect, Row};
+use crate::sql::{Bounds, Database, Dialect, Row};
 
 /// The last partition, up to two that were created ahead, and the one that is written.
 const RECENT: usize = 4;
@@ -32,7 +32,7 @@ impl Database {
     }
 
     /// The first keys of all partitions, in order, with their number of records. Empty if they cannot be read.
-    async fn record_bounds(&self) -> Arc<[(i64, i64)]> {
+    async fn record_bounds(&self) -> Bounds {
         let remembered = self.bounds();
         if let Some((bounds, _)) = remembered.filter(|(_, read)| read.elapsed() < REMEMBERED) {
             return bounds;
@@ -44,7 +44,7 @@ impl Database {
         };
         let mut bounds: Vec<(i64, i64)> = rows.iter().filter_map(bound).collect();
         bounds.sort_unstable();
-        let bounds: Arc<[(i64, i64)]> = bounds.into();
+        let bounds: Bounds = bounds.into();
         self.remember_bounds(Arc::clone(&bounds), Instant::now());
         bounds
     }
