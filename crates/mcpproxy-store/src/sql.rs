@@ -14,5 +14,5 @@ pub(crate) mod whole;
 
 pub use size::DatabaseSize;
 
-pub(crate) use database::{Database, POSTGRES_TIMEOUT, connect, postgres_options};
+pub(crate) use database::{Bounds, Database, POSTGRES_TIMEOUT, connect, postgres_options};
 pub(crate) use driver::{Connection, Dialect, Row, Statement, Value};

@@ -37,7 +37,7 @@ async fn a_newer_database_is_refused_and_left_alone(place: &Place) {
     place.store().await.close().await;
     place.sql("UPDATE schema_version SET version = 99; DROP TABLE tokens").await;
     let expected = format!(
-        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 18; install a newer mcpproxy",
+        "the database `{}` has schema version 99, but this mcpproxy supports versions up to 19; install a newer mcpproxy",
         place.location
     );
     for refused in [Store::open(&place.location).await, Store::open_read_only(&place.location).await] {
@@ -85,7 +85,7 @@ async fn a_database_of_the_first_version_goes_on(place: &Place) {
     place.sql("UPDATE schema_version SET version = 1").await;
     let looking = Store::open_read_only(&place.location).await.err().unwrap();
     let expected = format!(
-        "the database `{}` has schema version 1, but this mcpproxy needs version 18; start the gateway once to upgrade it",
+        "the database `{}` has schema version 1, but this mcpproxy needs version 19; start the gateway once to upgrade it",
         place.location
     );
     assert_eq!(looking.to_string(), expected);

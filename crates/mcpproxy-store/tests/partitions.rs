@@ -158,7 +158,7 @@ async fn an_upgrade_does_not_wait_for_a_backup() {
     assert_eq!(place.sql("SELECT version FROM schema_version").await, [16]);
     sqlx::raw_sql("COMMIT").execute(&mut reading).await.unwrap();
     let store = place.store().await;
-    assert_eq!(place.sql("SELECT version FROM schema_version").await, [18]);
+    assert_eq!(place.sql("SELECT version FROM schema_version").await, [19]);
     verified(&store).await;
 }
 
@@ -193,7 +193,7 @@ async fn an_upgrade_keeps_rows_grants_and_statements() {
         assert_eq!(erased.rows_affected(), 1, "the oldest");
         if round == 0 {
             let store = place.store().await;
-            assert_eq!(place.sql("SELECT version FROM schema_version").await, [18]);
+            assert_eq!(place.sql("SELECT version FROM schema_version").await, [19]);
             assert_eq!((count(&place, "payloads_first").await, count(&place, "payloads_rest").await), (2, 1));
             store.close().await;
         }

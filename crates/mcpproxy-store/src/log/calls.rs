@@ -6,7 +6,7 @@ use mcpproxy_core::{Untrusted, Variant};
 
 use super::filter::Filter;
 use crate::record::id::{Key, RecordId};
-use crate::sql::{Statement, Value};
+use crate::sql::{Dialect, Statement, Value};
 use crate::{Kind, Status, Store, StoreError};
 
 /// Calls in one page. Arguments have at most 64 KiB, so a page stays below 32 MiB.
@@ -15,11 +15,14 @@ const DOING: &str = "read the recorded calls";
 /// The digests of a truncated payload take 64 bytes, those of a whole one 32.
 const WHOLE_DIGEST_BYTES: i64 = 32;
 
-/// Both ranges of keys are given, so that PostgreSQL does not walk through all payloads.
-const SQL: &str = "SELECT r.key, r.tail, r.kind, r.agent, r.server, r.tool, r.intent_type, r.code, r.metadata, \
-     CAST(length(r.args_digest) AS BIGINT), p.args, r.status \
-     FROM records r LEFT JOIN payloads p ON p.key = r.key AND p.key >= $1 AND p.key < $2 \
-     WHERE r.key >= $1 AND r.key < $2 AND r.kind IN ('call', 'refusal') ORDER BY r.key LIMIT $3";
+const COLUMNS: &str = "r.key, r.tail, r.kind, r.agent, r.server, r.tool, r.intent_type, r.code, r.metadata, \
+     CAST(length(r.args_digest) AS BIGINT), p.args, r.status";
+const ORDER: &str = "r.kind IN ('call', 'refusal') ORDER BY r.key LIMIT $3";
+const SQLITE: &str = "records r LEFT JOIN payloads p ON p.key = r.key WHERE r.key >= $1 AND r.key < $2";
+/// PostgreSQL plans a statement once, without the values, and takes two ends for a small range, which it might sort. It does
+/// not recognize an end in a row value, and tails are not negative. The limit keeps it from reading all payloads.
+const POSTGRES: &str = "records r LEFT JOIN LATERAL (SELECT args FROM payloads WHERE payloads.key = r.key LIMIT 1) p ON true \
+     WHERE (r.key, r.tail) >= ($1, 0) AND r.key < $2";
 
 /// A call or a refusal as recorded, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,12 @@ impl Store {
     /// Reads the next calls of a period, oldest first. An empty page is the end.
     pub async fn calls(&self, from: CallsFrom) -> Result<(Vec<RecordedCall>, CallsFrom), StoreError> {
         let values = vec![Value::int(from.key), Value::int(from.before), Value::limit(PAGE_MAX)];
-        let rows = self.database().fetch(Statement::new(SQL, values), DOING).await?;
+        let range = match self.database().dialect() {
+            Dialect::Sqlite => SQLITE,
+            Dialect::Postgres => POSTGRES,
+        };
+        let sql = format!("SELECT {COLUMNS} FROM {range} AND {ORDER}");
+        let rows = self.database().fetch(Statement::new(sql, values), DOING).await?;
         let mut calls = Vec::with_capacity(rows.len());
         for row in &rows {
             let int = |column| row.int(column).map_err(StoreError::while_trying(DOING));

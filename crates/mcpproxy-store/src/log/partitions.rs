@@ -1,44 +1,56 @@
-//! Partitions of the payloads, with PostgreSQL: which ranges of time they have, and when the next ones are created.
+//! Partitions of payloads and records, with PostgreSQL: which ranges of time they have, and when the next ones are created.
 //!
-//! Payloads are most of the log, and they expire by age or by total size. A `DELETE` of millions of rows takes thousands of
-//! small steps, and the space is free only after a `VACUUM`. A `DROP` of a partition is one step, and frees the space at
-//! once. So the table `payloads` is partitioned by key. A key begins with the time, so a range of hours is a range of
-//! keys, for all gateways that share the database:
+//! Both expire by age, and payloads by total size, too. A `DELETE` of millions of rows takes thousands of small steps, and the
+//! space is free only after a `VACUUM`. A `DROP` of a partition is one step, and frees the space at once. So the tables
+//! `payloads` and `records` are partitioned by key. A key begins with the time, so a range of hours is a range of keys, for
+//! all gateways that share the database:
 //!
 //! ```text
 //! payloads_first      │ payloads_2026_11_18_22 │ payloads_2026_11_24_11 │ …       payloads_rest: everything else
-//! from the beginning  │ some hours or days     │ as long                │ created ahead of time
+//! records_first       │ records_2026_11_18_22  │ records_2026_12_18_22  │ …     │ records_last
+//! from the beginning  │ some hours or days     │ as long                │ …     │ to the end
 //! ```
 //!
-//! # When payloads go
+//! # When they go
 //!
 //! The same cutoff as with SQLite decides if a whole partition has expired. A partition that has expired in part
 //! is left alone for a while, because its rows would otherwise be deleted one by one just before it could be dropped.
 //! The bound of that while is a tenth: rows that are a tenth older than the age, or exceed the limit by a tenth, are deleted
-//! in steps as with SQLite (`retention.rs`). So payloads never go earlier than the settings say, and at most a tenth later.
+//! in steps as with SQLite (`retention.rs`). So nothing goes earlier than the settings say, and at most a tenth later.
 //!
-//! A partition is a sixteenth of the age, or as long as a sixteenth of the limit takes to arrive, so it expires as a whole
-//! within that tenth. If the log grows much faster than before, the next partitions are shorter. Until then, rows are
-//! deleted one by one. A partition has at least one hour, so that a busy hour does not make thousands of them.
+//! A partition of payloads is a sixteenth of the age, or as long as a sixteenth of the limit takes to arrive, so it expires as
+//! a whole within that tenth. If the log grows much faster than before, the next partitions are shorter. Until then, rows are
+//! deleted one by one. A partition of records is a twelfth of their age, or a quarter of a year. A partition has at least one
+//! hour, so that a busy hour does not make thousands of them.
 //!
-//! # Why not the records
+//! # Records and their chains
 //!
-//! A record belongs to a chain, and the unique indexes on the positions of a chain keep two writers with the same key from
-//! going on together. PostgreSQL cannot enforce them across partitions by key. Records are removed by position, each chain
-//! by its own gateway with its own signature, and they stay forever by default. Payloads have neither a chain nor a
-//! signature: a record names the digest of its payload, and `verify` accepts that a payload is gone.
+//! Payloads have neither a chain nor a signature: a record names the digest of its payload, and `verify` accepts that a
+//! payload is gone. Records differ in three ways:
+//!
+//! - **A gap in a chain must be signed by its owner.** A partition has lines of all chains, so each gateway signs for its own
+//!   before the partition goes. `sql/expired.rs` explains it.
+//! - **Positions must be unique.** Unique indexes of a partition do not see other partitions. So each batch moves the head of
+//!   its chain from the position that the writer knows. `sql/take.rs` explains it.
+//! - **A page must not get slower.** PostgreSQL reads partitions in their order, and stops early, only if there is no default
+//!   partition. So a first and a last partition take the keys before and after all others. The last one is empty until a
+//!   partition before it is late. It then gives its rows to the new partitions, or becomes one of them
+//!   (`sql/record_partitions.rs`). A filter looks into each partition, so pages split their range (`sql/windows.rs`), and
+//!   records have fewer partitions than payloads.
 //!
 //! # What must stay true
 //!
 //! - **No write fails for lack of a partition.** `payloads_rest` takes every key without one: after a clock jumped, while
 //!   no gateway could create partitions, and for a call that ends after its partition was dropped. A range in which it has
-//!   rows gets no partition of its own, because PostgreSQL would reject it. Those rows are deleted one by one.
+//!   rows gets no partition of its own, because PostgreSQL would reject it. Those rows are deleted one by one. The partitions
+//!   of records have no gap.
 //! - **No statement waits long for a partition.** Creating and dropping one takes locks that writers and readers wait for. A
 //!   long transaction, such as that of a backup, delays such a lock. So the gateway gives up after a moment, and tries again
 //!   in the next round of retention.
-//! - **A transaction may see payloads vanish.** A `DROP` is not part of what a transaction sees at its begin. A backup that
-//!   had not read the payloads yet has those records without them, as if they had expired before.
-//! - **Their number is bounded.** The widths above leave about twenty. If payloads are kept forever and partitions add up,
+//! - **A transaction may see payloads vanish, but no records.** A `DROP` is not part of what a transaction sees at its begin. A
+//!   backup that had not read the payloads yet has those records without them, as if they had expired before. It locks the
+//!   records before it reads anything (`whole.rs`), because it would have a gap without its signature.
+//! - **Their number is bounded.** The widths above leave about twenty. If rows are kept forever and partitions add up,
 //!   new ones become longer.
 //! - **Ranges begin and end at whole hours**, as the sizes in `payload_hours` do. Both go in one transaction.
 
@@ -82,6 +94,33 @@ impl Hours {
         let key = |hour: i64| Key::at(hour.saturating_mul(HOUR_MS));
         (key(self.from), key(self.to))
     }
+}
+
+/// The part of the age of records that one of their partitions holds. Fewer than for payloads: a filter looks into every
+/// partition.
+const RECORD_PARTS: u32 = 12;
+/// A quarter of a year, in hours. Records stay forever by default, and their partitions must not become many.
+const RECORD_WIDTH_MAX: i64 = 13 * 7 * 24;
+
+/// The hours that a new partition of records should have.
+pub(crate) fn record_width(retention: &Retention) -> i64 {
+    let age = |age: std::time::Duration| i64::try_from((age / RECORD_PARTS).as_secs() / 3600).unwrap_or(i64::MAX);
+    retention.records.map_or(RECORD_WIDTH_MAX, age).clamp(1, RECORD_WIDTH_MAX)
+}
+
+/// The partitions of records to create before the last one, which begins at `last_from` and has no end. None if there are
+/// enough hours before it. They leave no gap, because there is no default partition.
+pub(crate) fn before_last(last_from: i64, existing: usize, now_hour: i64, width: i64) -> Vec<Hours> {
+    let width = if existing < MANY { width } else { width * MANY_FACTOR };
+    let mut created = Vec::new();
+    let mut from = last_from;
+    // Less than a width is left until the gateways reach the last one. No gateway may have run for long.
+    while from < now_hour + width {
+        let to = if from < now_hour { now_hour } else { from + width };
+        created.push(Hours { from, to });
+        from = to;
+    }
+    created
 }
 
 /// The hours that a new partition should have. `sizes` are the bytes of each hour, newest first.
@@ -184,6 +223,43 @@ mod tests {
         let later = [first, hours(500, 505)];
         assert_eq!(missing(&later, 493, 5), [hours(493, 498), hours(498, 500), hours(505, 510)]);
         assert_eq!(missing(&[hours(0, i64::MAX)], 100, 5), []);
+    }
+
+    #[test]
+    fn a_partition_of_records_expires_within_a_tenth_of_their_age() {
+        let check = |records: Option<Duration>, expected: i64| {
+            assert_eq!(
+                record_width(&Retention { payloads: None, payload_bytes: None, records }),
+                expected,
+                "{records:?}"
+            );
+        };
+        check(Some(360 * DAY), 30 * 24);
+        check(Some(12 * Duration::from_secs(3600)), 1);
+        check(Some(Duration::ZERO), 1);
+        check(Some(Duration::MAX), RECORD_WIDTH_MAX);
+        check(None, RECORD_WIDTH_MAX);
+    }
+
+    #[test]
+    fn records_have_partitions_without_a_gap_until_the_last() {
+        assert_eq!(before_last(102, 2, 100, 5), [hours(102, 107)]);
+        assert_eq!(before_last(100, 2, 100, 5), [hours(100, 105)]);
+        assert_eq!(before_last(105, 2, 100, 5), []);
+        assert_eq!(before_last(107, 2, 100, 5), []);
+        assert_eq!(before_last(107, 2, 103, 5), [hours(107, 112)]);
+        // No gateway ran for a while.
+        assert_eq!(before_last(107, 2, 500, 5), [hours(107, 500), hours(500, 505)]);
+        let mut last_from = 2;
+        let mut count = 2;
+        // A hundred years, with a look at every day.
+        for day in 0..100 * 365 {
+            let created = before_last(last_from, count, day * 24, RECORD_WIDTH_MAX);
+            count += created.len();
+            last_from = created.last().map_or(last_from, |last| last.to);
+            assert!(last_from >= day * 24 + RECORD_WIDTH_MAX);
+        }
+        assert!(count < 80, "{count}");
     }
 
     #[test]

@@ -57,6 +57,20 @@ impl Removal {
     }
 }
 
+/// Writes stubs as text, for a removal that takes effect later.
+pub(crate) fn stubs_to_text(stubs: &[Stub]) -> String {
+    stubs.iter().map(|(seq, digest)| format!("{seq} {}\n", BASE64.encode(digest))).collect()
+}
+
+/// Reads what [`stubs_to_text`] wrote. Returns `None` for other text.
+pub(crate) fn stubs_from_text(text: &str) -> Option<Vec<Stub>> {
+    let stub = |line: &str| {
+        let (seq, digest) = line.split_once(' ')?;
+        Some((seq.parse().ok()?, BASE64.decode(digest).ok()?.try_into().ok()?))
+    };
+    text.lines().map(stub).collect()
+}
+
 fn digest(stubs: &[Stub]) -> Hash {
     let mut hashed = Sha256::new();
     for (seq, digest) in stubs {
@@ -69,6 +83,16 @@ fn digest(stubs: &[Stub]) -> Hash {
 mod tests {
     use super::*;
     use crate::Checkpoint;
+
+    #[test]
+    fn stubs_round_trip_as_text() {
+        for stubs in [vec![], vec![(9, [3; 32])], vec![(9, [3; 32]), (12, [4; 32])]] {
+            assert_eq!(stubs_from_text(&stubs_to_text(&stubs)), Some(stubs));
+        }
+        for text in ["9", "x AAAA", "9 AAAA", "9 ?"] {
+            assert_eq!(stubs_from_text(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_signed_removal_round_trips() {

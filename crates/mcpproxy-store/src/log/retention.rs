@@ -5,8 +5,8 @@
 //! so "older than" is a range of primary keys. Then each step removes at most 500 rows. The writer runs a step when it
 //! is idle, or after a commit if a step is late, because a busy gateway must remove records, too.
 //!
-//! With PostgreSQL, payloads go as whole partitions, and a step drops one of them. Rows in a partition that has expired in
-//! part stay until they are a tenth older, or a tenth more (`partitions.rs`).
+//! With PostgreSQL, payloads and records go as whole partitions, and a step drops one of them. Rows in a partition that has
+//! expired in part stay until they are a tenth older, or a tenth more (`partitions.rs`).
 //!
 //! Payloads are separate from the chain, so removing them breaks nothing. Records are removed from the start of the
 //! chain only, with a signed removal (`removal.rs`). A call that has not ended stops the removal, and so does the
@@ -42,14 +42,16 @@ pub(crate) struct Retainer {
 /// Cutoffs of one round: everything before these keys is removed.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Whole partitions of payloads. `None` with SQLite, and after the last one.
+    /// Whole partitions of payloads. `None` with SQLite, and after the last one that can go.
     partitions: Option<Key>,
     /// Payloads, row by row.
     payloads: Option<Key>,
+    /// The same for records.
+    record_partitions: Option<Key>,
     records: Option<Key>,
 }
 
-/// Payloads that are kept beyond the settings, because they may soon go as a whole partition.
+/// Rows that are kept beyond the settings, because they may soon go as a whole partition.
 #[derive(Clone, Copy)]
 enum Spare {
     Nothing,
@@ -108,12 +110,20 @@ impl Round {
         let sizes = sizes(retention, database).await?;
         create_partitions(retention, &sizes, database, now_ms).await;
         let payloads = |spare| payload_cutoff(retention, &sizes, spare, now_ms);
-        let records = retention.records.map(|age| before(age, now_ms));
+        let records = |spare| retention.records.map(|age| before(spared(age, spare), now_ms));
         Ok(match database.dialect() {
-            Dialect::Sqlite => Self { partitions: None, payloads: payloads(Spare::Nothing), records },
-            Dialect::Postgres => {
-                Self { partitions: payloads(Spare::Nothing), payloads: payloads(Spare::Tenth), records }
-            }
+            Dialect::Sqlite => Self {
+                partitions: None,
+                payloads: payloads(Spare::Nothing),
+                record_partitions: None,
+                records: records(Spare::Nothing),
+            },
+            Dialect::Postgres => Self {
+                partitions: payloads(Spare::Nothing),
+                payloads: payloads(Spare::Tenth),
+                record_partitions: records(Spare::Nothing),
+                records: records(Spare::Tenth),
+            },
         })
     }
 
@@ -136,6 +146,12 @@ impl Round {
         {
             return Ok(More::Yes);
         }
+        if let Some(before) = self.record_partitions.take()
+            && database.drop_record_partition(before, key, now_ms).await? == More::Yes
+        {
+            self.record_partitions = Some(before);
+            return Ok(More::Yes);
+        }
         match self.records {
             Some(before) => database.remove_records(before, key, now_ms).await,
             None => Ok(More::No),
@@ -151,11 +167,14 @@ async fn sizes(retention: &Retention, database: &mut RecordWriter) -> Result<Vec
     }
 }
 
-/// A failure is only logged. Payloads without a partition go to the default one.
+/// A failure is only logged. Payloads without a partition go to the default one, and records to the last one.
 async fn create_partitions(retention: &Retention, sizes: &[(i64, u64)], database: &mut RecordWriter, now_ms: i64) {
     let width = partitions::width(retention, sizes, now_ms.div_euclid(HOUR_MS));
     if let Err(error) = database.create_partitions(width, now_ms).await {
         tracing::warn!(error = with_causes(&error), "could not create partitions of payloads");
+    }
+    if let Err(error) = database.create_record_partitions(partitions::record_width(retention), now_ms).await {
+        tracing::warn!(error = with_causes(&error), "could not create partitions of records");
     }
 }
 
@@ -163,13 +182,19 @@ fn payload_cutoff(retention: &Retention, sizes: &[(i64, u64)], spare: Spare, now
     let (age, max_bytes) = (retention.payloads, retention.payload_bytes);
     let (age, max_bytes) = match spare {
         Spare::Nothing => (age, max_bytes),
-        Spare::Tenth => (
-            age.map(|age| age.saturating_add(age / 10)),
-            max_bytes.map(|max_bytes| max_bytes.saturating_add(max_bytes / 10)),
-        ),
+        Spare::Tenth => {
+            (age.map(|age| spared(age, spare)), max_bytes.map(|max_bytes| max_bytes.saturating_add(max_bytes / 10)))
+        }
     };
     let by_size = max_bytes.and_then(|max_bytes| cutoff_for_bytes(sizes, max_bytes, now_ms));
     age.map(|age| before(age, now_ms)).max(by_size)
+}
+
+fn spared(age: Duration, spare: Spare) -> Duration {
+    match spare {
+        Spare::Nothing => age,
+        Spare::Tenth => age.saturating_add(age / 10),
+    }
 }
 
 fn before(age: Duration, now_ms: i64) -> Key {

@@ -3,15 +3,18 @@
 mod batch;
 mod chains;
 mod counts;
+mod expired;
 mod partitions;
 mod queries;
 mod read;
+mod record_partitions;
 mod recover;
 mod retention;
 mod rollup;
 pub(super) mod search;
 mod series;
 mod take;
+mod windows;
 mod write;
 
 pub(super) use chains::{ChainRow, Nearest, RemovalRow, StoredRow, Stretch};

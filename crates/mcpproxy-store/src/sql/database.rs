@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::ConnectOptions as _;
@@ -23,12 +23,15 @@ const SQLITE_READERS_MAX: u32 = 2;
 const POSTGRES_READERS_MAX: u32 = 8;
 /// A server on a busy machine may need seconds for a connection. A person who waits for a command should not wait longer.
 pub(crate) const POSTGRES_TIMEOUT: Duration = Duration::from_secs(10);
-const POSTGRES_SETTINGS: [(&str, &str); 7] = [
+const POSTGRES_SETTINGS: [(&str, &str); 8] = [
     // Compiling a query takes longer than any query of ours. A plan that is switched off below counts as very expensive,
     // and PostgreSQL compiles what is expensive.
     ("jit", "off"),
     // Every query has an index in its order. A bitmap scan would collect all rows first and then sort them.
     ("enable_bitmapscan", "off"),
+    // A statement is planned once. With partitions, a plan takes longer than any query of ours, and PostgreSQL would make one
+    // for each run, because it expects to skip partitions by that. A plan that it keeps skips them when it runs.
+    ("plan_cache_mode", "force_generic_plan"),
     // An acknowledged commit is on disk, whatever the server's default.
     ("synchronous_commit", "on"),
     // A connection whose peer vanished must not hold the lock of a chain for hours.
@@ -58,7 +61,12 @@ pub(crate) struct Database {
     location: Location,
     readers: Pool,
     access: Access,
+    /// The partitions of the records, and when they were read. `log/sql/windows.rs` uses them.
+    bounds: Mutex<Option<(Bounds, Instant)>>,
 }
+
+/// The first key and the estimated number of rows of each partition, in order.
+pub(crate) type Bounds = Arc<[(i64, i64)]>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
@@ -80,7 +88,7 @@ impl Database {
         }
         let readers = readers(&location, Access::ReadWrite)?;
         connection.close().await.map_err(StoreError::while_trying("open the database"))?;
-        Ok(Self { location, readers, access: Access::ReadWrite })
+        Ok(Self { location, readers, access: Access::ReadWrite, bounds: Mutex::default() })
     }
 
     pub(crate) async fn open_read_only(location: &Location) -> Result<Self, StoreError> {
@@ -97,14 +105,14 @@ impl Database {
         };
         migrate::check(&mut connection, &location).await?;
         connection.close().await.map_err(&failed)?;
-        Ok(Self { location, readers, access: Access::ReadOnly })
+        Ok(Self { location, readers, access: Access::ReadOnly, bounds: Mutex::default() })
     }
 
     /// Opens a database into which a copy has not finished, for the process that copies.
     pub(crate) fn open_half_copied(location: &Location) -> Result<Self, StoreError> {
         let location = absolute(location)?;
         let readers = readers(&location, Access::ReadWrite)?;
-        Ok(Self { location, readers, access: Access::ReadWrite })
+        Ok(Self { location, readers, access: Access::ReadWrite, bounds: Mutex::default() })
     }
 
     pub(crate) async fn close(&self) {
@@ -126,6 +134,14 @@ impl Database {
             Location::Sqlite(_) => Dialect::Sqlite,
             Location::Postgres(_) => Dialect::Postgres,
         }
+    }
+
+    pub(crate) fn bounds(&self) -> Option<(Bounds, Instant)> {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn remember_bounds(&self, bounds: Bounds, now: Instant) {
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Some((bounds, now));
     }
 
     /// Opens a connection. Only the writer of the log keeps one open; everything else is written rarely.

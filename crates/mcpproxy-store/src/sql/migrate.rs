@@ -33,6 +33,10 @@ const STEPS: &[Step] = &[
         postgres: include_str!("schema_postgres/0017_payload_partitions.sql"),
     },
     Step::Same(include_str!("schema/0018_config_versions.sql")),
+    Step::Differs {
+        sqlite: include_str!("schema/0019_record_partitions.sql"),
+        postgres: include_str!("schema_postgres/0019_record_partitions.sql"),
+    },
 ];
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 const DOING: &str = "upgrade the database schema";

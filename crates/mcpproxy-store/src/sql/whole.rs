@@ -44,8 +44,12 @@ async fn begin_view(mut connection: Connection) -> Result<Connection, StoreError
         Dialect::Sqlite => "BEGIN",
         // The other settings of a connection end a transaction that waits too long for this program, for example
         // because it writes to a slow disk.
+        //
+        // Rows of a partition that is dropped vanish from the view, while the signed removals of chains would not appear in
+        // it. So partitions of records stay until the view ends. Before the first read, so that nothing is dropped between.
         Dialect::Postgres => {
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0"
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0; \
+             LOCK TABLE records IN ACCESS SHARE MODE"
         }
     };
     connection.run(begin).await.map_err(&failed)?;

@@ -28,7 +28,7 @@ const END_APPROVALS: &str = "UPDATE approvals SET state = 'cancelled', args = NU
      WHERE state IN ('pending', 'approved')";
 const END_GRANTS: &str = "UPDATE grants SET revoked_ms = $1, revoked_by = 'mcpproxy restore' WHERE revoked_ms IS NULL";
 /// All tables, ordered by name.
-const FATES: [(&str, Fate); 45] = [
+const FATES: [(&str, Fate); 47] = [
     // Decisions of users, which the log of before the restore tells of.
     ("accepted_pins", Fate::Kept),
     // One that was used, denied or cancelled after the backup must not be open again.
@@ -36,6 +36,8 @@ const FATES: [(&str, Fate); 45] = [
     ("approvals_version", Fate::Kept),
     // Failed attempts expire within minutes. Without them, a restore would be one more round of guesses.
     ("attempts", Fate::Kept),
+    // A gateway writes the position at which it continues its chain.
+    ("chain_heads", Fate::LeftOut),
     ("chains", Fate::Kept),
     // Half of a sign-in with a passkey.
     ("challenges", Fate::Removed),
@@ -62,6 +64,8 @@ const FATES: [(&str, Fate); 45] = [
     ("payloads", Fate::Kept),
     ("pinned_servers", Fate::Kept),
     ("pins_version", Fate::Kept),
+    // Of partitions, which a copy does not have. Gateways sign them again.
+    ("planned_removals", Fate::LeftOut),
     // Limits go on after a move. After a restore, they expire like the calls that they count.
     ("rate_calls", Fate::Kept),
     ("records", Fate::Kept),

@@ -131,8 +131,33 @@ impl Place {
         }
     }
 
-    /// Puts the payloads into one table, as they were before schema version 17.
+    /// Puts the records into one table, as they were before schema version 19.
+    pub(crate) async fn undo_record_partitions(&self) {
+        if self.cluster.is_some() {
+            self.sql(
+                "CREATE TABLE whole (LIKE records INCLUDING DEFAULTS);
+                 INSERT INTO whole SELECT * FROM records;
+                 DROP TABLE records;
+                 ALTER TABLE whole RENAME TO records;
+                 ALTER TABLE records ADD CONSTRAINT records_pkey PRIMARY KEY (key);
+                 CREATE UNIQUE INDEX records_seq ON records (chain, seq);
+                 CREATE UNIQUE INDEX records_end_seq ON records (chain, end_seq) WHERE end_seq IS NOT NULL;
+                 CREATE INDEX records_intent_type ON records (intent_type, key) WHERE intent_type <> 'read';
+                 CREATE INDEX records_server ON records (server, key) WHERE server IS NOT NULL;
+                 CREATE INDEX records_tool ON records (tool, key) WHERE tool IS NOT NULL;
+                 CREATE INDEX records_agent ON records (agent, key) WHERE agent IS NOT NULL;
+                 CREATE INDEX records_risk ON records (risk, key) WHERE risk <> 'low';
+                 CREATE INDEX records_kind ON records (kind, key) WHERE kind <> 'call';
+                 CREATE INDEX records_status ON records (status, key) WHERE status <> 'success';",
+            )
+            .await;
+        }
+        self.sql("DROP TABLE chain_heads; DROP TABLE planned_removals; UPDATE schema_version SET version = 18").await;
+    }
+
+    /// Puts records and payloads into one table each, as they were before schema version 17.
     pub(crate) async fn undo_partitions(&self) {
+        self.undo_record_partitions().await;
         if self.cluster.is_some() {
             self.sql(
                 "CREATE TABLE whole (key BIGINT PRIMARY KEY, args TEXT, result TEXT);

@@ -56,8 +56,18 @@ const WEIGH: Form = Form {
           ON CONFLICT (hour, chain) DO UPDATE SET bytes = payload_hours.bytes + excluded.bytes",
 };
 
+/// Moves the head of the chain from the position before the batch to the one after it. From any other position, the number
+/// violates a constraint, and nothing of the batch is written. See `take.rs`.
+const MOVE_HEAD: Form = Form {
+    begin: "UPDATE chain_heads SET seq = CASE WHEN seq = column2 THEN column3 ELSE -1 END FROM ",
+    columns: &[Int, Int, Int],
+    end: " WHERE chain_heads.chain = column1",
+};
+
 /// All forms of a batch, in the order in which they are written.
 const FORMS: [&Form; 5] = [&INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH];
+/// With PostgreSQL, a batch also moves the head. With SQLite, the unique positions of the table are enough.
+const POSTGRES_FORMS: [&Form; 6] = [&MOVE_HEAD, &INSERT, &CLOSE, &KEEP_PAYLOAD, &COUNT, &WEIGH];
 
 /// The bulk statements of a batch.
 pub(super) enum Bulks {
@@ -69,7 +79,7 @@ impl Bulks {
     pub(super) fn new(dialect: Dialect) -> Self {
         match dialect {
             Dialect::Sqlite => Self::Sqlite(FORMS.map(Bulk::new)),
-            Dialect::Postgres => Self::Postgres(combined(&FORMS)),
+            Dialect::Postgres => Self::Postgres(combined(&POSTGRES_FORMS)),
         }
     }
 
@@ -87,7 +97,7 @@ impl Bulks {
                 Change::Close(end) => batch.close(end),
             }
         }
-        let head = batch.head;
+        let moved = batch.head;
         let rows = batch.into_rows();
         let statements = match self {
             Self::Sqlite(bulks) => {
@@ -98,12 +108,14 @@ impl Bulks {
             // Every operation of the batch has a conflict.
             Self::Postgres(_) if rows.iter().all(Vec::is_empty) => Vec::new(),
             Self::Postgres(sql) => {
-                let mut values = Vec::with_capacity(FORMS.iter().map(|form| form.columns.len()).sum());
-                FORMS.iter().zip(rows).for_each(|(form, rows)| arrays(form, rows, &mut values));
+                let mut values = Vec::with_capacity(POSTGRES_FORMS.iter().map(|form| form.columns.len()).sum());
+                let heads = [chain.into(), head.seq, moved.seq].map(Value::int).to_vec();
+                let rows = [heads].into_iter().chain(rows);
+                POSTGRES_FORMS.iter().zip(rows).for_each(|(form, rows)| arrays(form, rows, &mut values));
                 vec![Statement { sql: Arc::clone(sql), values }]
             }
         };
-        (statements, head)
+        (statements, moved)
     }
 }
 

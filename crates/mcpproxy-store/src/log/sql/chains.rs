@@ -122,11 +122,17 @@ impl Database {
         (after, last): (i64, i64),
         limit: usize,
     ) -> Result<Vec<Record>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM records WHERE chain = $1 AND {column} > $2 AND {column} <= $3 ORDER BY {column} LIMIT $4"
-        );
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = vec![Value::int(chain.into()), Value::int(after), Value::int(last), Value::int(limit)];
+        // PostgreSQL plans a statement once, without the values, and takes two ends for a small range, which it might sort.
+        // It takes row values for a large one, and reads it in the order of the index.
+        let range = match self.dialect() {
+            Dialect::Sqlite => format!("chain = $1 AND {column} > $2 AND {column} <= $3 ORDER BY {column}"),
+            Dialect::Postgres => format!(
+                "(chain, {column}) > ($1, $2) AND (chain, {column}) <= ($1, $3) AND {column} IS NOT NULL \
+                 ORDER BY chain, {column}"
+            ),
+        };
+        let sql = format!("SELECT {COLUMNS} FROM records WHERE {range} LIMIT {limit}");
+        let values = vec![Value::int(chain.into()), Value::int(after), Value::int(last)];
         self.fetch(Statement::new(sql, values), DOING).await?.iter().map(record).collect()
     }
 

@@ -26,8 +26,21 @@ impl Database {
         limit: usize,
         scan: usize,
     ) -> Result<Vec<Record>, StoreError> {
-        let statement = Search::new(filter, keys, Order::NewestFirst, self.dialect()).page(limit, scan);
-        self.fetch(statement, DOING).await?.iter().map(record).collect()
+        let search = |keys: &Keys| Search::new(filter, keys, Order::NewestFirst, self.dialect());
+        let whole = search(keys);
+        // Without an index of its own, a page reads the partitions in their order. With further conditions, looking for
+        // candidates takes most of the time, and their number is limited.
+        let may_split = whole.rest.is_empty() && has_indexed_condition(filter);
+        let recent_from = if may_split { self.recent_from(keys).await } else { None };
+        let Some(from) = recent_from else {
+            return self.fetch(whole.page(limit, scan), DOING).await?.iter().map(record).collect();
+        };
+        let recent = search(&Keys { from, ..*keys }).in_partitions();
+        let mut rows = self.fetch(recent.page(limit, scan), DOING).await?;
+        if rows.len() < limit {
+            rows.extend(self.fetch(search(&Keys { before: from, ..*keys }).page(limit, scan), DOING).await?);
+        }
+        rows.iter().take(limit).map(record).collect()
     }
 
     /// Lists records, oldest first. Searches at most `SCAN_MAX` records.
@@ -128,7 +141,7 @@ impl Search {
             Some((column, word, index)) => {
                 by_index(dialect, &range, column, &parameters.add(Value::text(word)), index, order)
             }
-            None => (format!("key >= {} AND key < {}", range.0, range.1), format!(" ORDER BY key{}", order.sql())),
+            None => (by_key(dialect, &range), format!(" ORDER BY key{}", order.sql())),
         };
         let first_values = parameters.values.len();
         let others = given.iter().enumerate().filter(|(position, _)| Some(*position) != indexed);
@@ -138,6 +151,13 @@ impl Search {
         search.add_members(filter);
         search.add_text(filter);
         search
+    }
+
+    /// Tells PostgreSQL which partitions it needs. It does not recognize that in a row value. Of a small table, it then expects
+    /// so few rows that it might read and sort them, so this is for large ones.
+    fn in_partitions(mut self) -> Self {
+        self.first.push_str(" AND key >= $1");
+        self
     }
 
     /// A search among the rows that `first` finds, whatever their keys. The values of `first` are in `parameters`.
@@ -201,14 +221,14 @@ impl Search {
         }
     }
 
-    fn page(mut self, limit: usize, scan: usize) -> Statement {
-        let limit = self.parameters.add(Value::limit(limit));
+    /// The limits are part of the text. PostgreSQL plans a statement once, and for a tenth of the table if it does not know
+    /// the limit.
+    fn page(self, limit: usize, scan: usize) -> Statement {
         let candidates = format!("SELECT {COLUMNS} FROM records WHERE {}{} LIMIT ", self.first, self.order);
         let sql = if self.rest.is_empty() {
-            candidates + &limit
+            format!("{candidates}{limit}")
         } else {
             let rest = self.rest.join(" AND ");
-            let scan = self.parameters.add(Value::limit(scan));
             // With an outer ORDER BY, SQLite would read and sort all candidates first.
             let order = if self.dialect == Dialect::Sqlite { "" } else { self.order.as_str() };
             format!("SELECT {COLUMNS} FROM ({candidates}{scan}) AS candidates WHERE {rest}{order} LIMIT {limit}")
@@ -232,6 +252,15 @@ impl Search {
         let scan = parameters.add(Value::limit(scan));
         let candidates = format!("SELECT key FROM records WHERE {first}{order} LIMIT {scan}");
         Statement::new(format!("SELECT min(key), count(*) FROM ({candidates}) AS candidates"), parameters.values)
+    }
+}
+
+/// Finds rows by their keys. PostgreSQL plans a statement once, without the values, and takes two ends for a small range. It
+/// might read and sort all of it. It does not recognize an end in a row value.
+fn by_key(dialect: Dialect, (from, before): &(String, String)) -> String {
+    match dialect {
+        Dialect::Sqlite => format!("key >= {from} AND key < {before}"),
+        Dialect::Postgres => format!("(key, tail) >= ({from}, {}) AND key < {before}", i64::MIN),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::log::line::{self, Hash};
 use crate::log::removal::{Removal, Stub};
 use crate::log::tally::HOUR_MS;
 use crate::record::id::Key;
-use crate::sql::driver::{Statement, Value};
+use crate::sql::driver::{Connection, Statement, Value};
 use crate::{SigningKey, Status, StoreError};
 
 pub(super) const STEP_ROWS: i64 = 500;
@@ -55,13 +55,12 @@ impl RecordWriter {
         now_ms: i64,
     ) -> Result<More, StoreError> {
         let chain = i64::from(self.chain());
-        let sql = format!(
-            "SELECT {COLUMNS}, hash FROM records \
-             WHERE chain = $1 AND seq > (SELECT removed_seq FROM chains WHERE number = $1) ORDER BY seq LIMIT {STEP_ROWS}"
-        );
+        let sql =
+            format!("SELECT {COLUMNS}, hash FROM records WHERE chain = $1 AND seq > $2 ORDER BY seq LIMIT {STEP_ROWS}");
         let head_seq = self.head().seq;
+        let removed_before = self.removed_seq().await?;
         // Finds the end of the range here: a query for it might scan the whole chain.
-        let rows = self.fetch(Statement::new(sql, vec![Value::int(chain)])).await?;
+        let rows = self.fetch(Statement::new(sql, vec![Value::int(chain), Value::int(removed_before)])).await?;
         let mut removed = 0;
         let mut last: Option<(i64, Hash)> = None;
         let mut ends = Vec::new();
@@ -83,7 +82,17 @@ impl RecordWriter {
             ends.retain(|(seq, _)| *seq > removed_seq);
             let stubs = self.stubs_after(chain, removed_seq, ends).await?;
             let removal = Removal::new(removed_seq, removed_hash, &stubs);
-            self.remove_first(chain, &removal, &removal.sign(key, now_ms), &stubs).await?;
+            let note = removal.sign(key, now_ms);
+            let work = async |connection: &mut Connection| {
+                remove_first(
+                    connection,
+                    chain,
+                    removed_before,
+                    Signed { removal: &removal, note: &note, stubs: &stubs },
+                )
+                .await
+            };
+            self.with_connection(work).await?;
         }
         if removed == STEP_ROWS { Ok(More::Yes) } else { self.remove_tallies(before).await }
     }
@@ -98,8 +107,21 @@ impl RecordWriter {
         Ok(More::Yes)
     }
 
+    /// The last removed position of this chain.
+    pub(super) async fn removed_seq(&mut self) -> Result<i64, StoreError> {
+        let sql = "SELECT removed_seq FROM chains WHERE number = $1";
+        let rows = self.fetch(Statement::new(sql, vec![Value::int(self.chain().into())])).await?;
+        let seq = rows.first().map(|row| row.int(0)).transpose().map_err(StoreError::while_trying(DOING))?;
+        Ok(seq.flatten().unwrap_or(0))
+    }
+
     /// The stubs after the removal: existing ones, and the ends of calls that are removed now.
-    async fn stubs_after(&mut self, chain: i64, removed_seq: i64, ends: Vec<Stub>) -> Result<Vec<Stub>, StoreError> {
+    pub(super) async fn stubs_after(
+        &mut self,
+        chain: i64,
+        removed_seq: i64,
+        ends: Vec<Stub>,
+    ) -> Result<Vec<Stub>, StoreError> {
         let sql = "SELECT seq, digest FROM stubs WHERE chain = $1 AND seq > $2";
         let failed = StoreError::while_trying(DOING);
         let rows = self.fetch(Statement::new(sql, vec![Value::int(chain), Value::int(removed_seq)])).await?;
@@ -113,29 +135,57 @@ impl RecordWriter {
         stubs.dedup();
         Ok(stubs)
     }
+}
 
-    /// Removes the rows, and writes their stubs and the signed removal, in one transaction.
-    async fn remove_first(
-        &mut self,
-        chain: i64,
-        removal: &Removal,
-        note: &str,
-        stubs: &[Stub],
-    ) -> Result<(), StoreError> {
-        let up_to = |sql: &str| Statement::new(sql, vec![Value::int(chain), Value::int(removal.seq)]);
-        let mut statements = vec![
-            up_to("DELETE FROM payloads WHERE key IN (SELECT key FROM records WHERE chain = $1 AND seq <= $2)"),
-            up_to("DELETE FROM records WHERE chain = $1 AND seq <= $2"),
-            up_to("DELETE FROM stubs WHERE chain = $1 AND seq <= $2"),
-            Statement::new(
-                "UPDATE chains SET removed_seq = $2, removed_hash = $3, removed_note = $4 WHERE number = $1",
-                vec![Value::int(chain), Value::int(removal.seq), Value::bytes(&removal.hash), Value::text(note)],
-            ),
-        ];
-        for (seq, digest) in stubs {
+/// A signed removal, with all stubs of the chain after it.
+#[derive(Clone, Copy)]
+pub(super) struct Signed<'a> {
+    pub(super) removal: &'a Removal,
+    pub(super) note: &'a str,
+    pub(super) stubs: &'a [Stub],
+}
+
+impl Signed<'_> {
+    /// Replaces the stubs of a chain.
+    pub(super) fn stub_statements(self, chain: i64) -> Vec<Statement> {
+        let up_to = vec![Value::int(chain), Value::int(self.removal.seq)];
+        let mut statements = vec![Statement::new("DELETE FROM stubs WHERE chain = $1 AND seq <= $2", up_to)];
+        for (seq, digest) in self.stubs {
             let sql = "INSERT INTO stubs (chain, seq, digest) VALUES ($1, $2, $3) ON CONFLICT (chain, seq) DO NOTHING";
             statements.push(Statement::new(sql, vec![Value::int(chain), Value::int(*seq), Value::bytes(digest)]));
         }
-        self.run(statements).await
+        statements
     }
+
+    /// Writes the removal of a chain, unless another one was written since `before` was read.
+    pub(super) fn moved(self, chain: i64, before: i64) -> Statement {
+        let sql = "UPDATE chains SET removed_seq = $2, removed_hash = $3, removed_note = $4 \
+                   WHERE number = $1 AND removed_seq = $5";
+        let Self { removal, note, .. } = self;
+        let (seq, hash) = (Value::int(removal.seq), Value::bytes(&removal.hash));
+        Statement::new(sql, vec![Value::int(chain), seq, hash, Value::text(note), Value::int(before)])
+    }
+}
+
+/// Removes the rows, and writes their stubs and the signed removal, in one transaction. Does nothing if a partition with
+/// these rows was dropped in the meantime.
+async fn remove_first(
+    connection: &mut Connection,
+    chain: i64,
+    before: i64,
+    signed: Signed<'_>,
+) -> Result<(), sqlx::Error> {
+    connection.begin().await?;
+    if connection.execute(signed.moved(chain, before)).await? == 0 {
+        return connection.run("ROLLBACK").await;
+    }
+    let up_to = |sql: &str| Statement::new(sql, vec![Value::int(chain), Value::int(signed.removal.seq)]);
+    let rows = [
+        up_to("DELETE FROM payloads WHERE key IN (SELECT key FROM records WHERE chain = $1 AND seq <= $2)"),
+        up_to("DELETE FROM records WHERE chain = $1 AND seq <= $2"),
+    ];
+    for statement in rows.into_iter().chain(signed.stub_statements(chain)) {
+        connection.execute(statement).await?;
+    }
+    connection.run("COMMIT").await
 }

@@ -1,4 +1,20 @@
 //! Opens a chain for writing: its number, its lock, and its head.
+//!
+//! # One writer for each chain
+//!
+//! Two gateways with copies of the same data folder have the same key. If both continued the chain, it would fork. With
+//! SQLite, the lock of the data folder and the unique positions of `records` prevent that. With PostgreSQL, three things do:
+//!
+//! 1. A gateway holds an advisory lock on its chain for as long as its session lasts.
+//! 2. Each batch moves the row of the chain in `chain_heads` from the position that the writer knows to the one after the
+//!    batch. At any other position, the statement fails as a whole. This also holds without the lock, such as behind a
+//!    connection pooler that gives sessions to several clients. PostgreSQL makes the second of two writers wait for the row,
+//!    and then compares it with what the first one has written.
+//! 3. Positions are unique within a partition of `records`. A gateway of the previous version has no other protection. It
+//!    only runs during a rolling update, and for a week after the upgrade there is one partition to write to.
+//!
+//! A gateway that begins to write a chain sets its head to the end that it found. Rows of the table say nothing else, so a
+//! copy of the database does not have them.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +25,7 @@ use crate::record::id::{CHAINS_MAX, Key};
 use crate::sql::driver::{Connection, Dialect, Statement, Value};
 use crate::{StoreError, Verifier};
 
-pub(super) const DOING: &str = "open the chain of the activity log";
+const DOING: &str = "open the chain of the activity log";
 /// The patience of a gateway that starts.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(3);
 /// The patience of a gateway that reconnects. Its callers wait.
@@ -104,6 +120,25 @@ async fn try_lock(connection: &mut Connection, function: &str, chain: u16) -> Re
     let sql = format!("SELECT CASE WHEN {function}(1835233136, CAST($1 AS integer)) THEN 1::bigint ELSE 0::bigint END");
     let rows = connection.fetch(Statement::new(sql, vec![Value::int(chain.into())])).await?;
     Ok(rows.first().map(|row| row.int(0)).transpose()?.flatten() == Some(1))
+}
+
+/// Reads the head of a chain, and begins to write from there: from now on, no writer that knows another position can go on.
+pub(super) async fn claim_head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {
+    let failed = StoreError::while_trying(DOING);
+    connection.begin().await.map_err(&failed)?;
+    if connection.dialect() == Dialect::Postgres {
+        // Waits for a batch that is being written, and lets no other begin.
+        let sql = "INSERT INTO chain_heads (chain, seq) VALUES ($1, 0) ON CONFLICT (chain) DO UPDATE SET seq = chain_heads.seq";
+        connection.execute(Statement::new(sql, vec![Value::int(chain.into())])).await.map_err(&failed)?;
+    }
+    let head = head(connection, chain).await?;
+    if connection.dialect() == Dialect::Postgres {
+        let sql = "UPDATE chain_heads SET seq = $2 WHERE chain = $1";
+        let values = vec![Value::int(chain.into()), Value::int(head.seq)];
+        connection.execute(Statement::new(sql, values)).await.map_err(&failed)?;
+    }
+    connection.execute(Statement::plain("COMMIT")).await.map_err(&failed)?;
+    Ok(head)
 }
 
 pub(crate) async fn head(connection: &mut Connection, chain: u16) -> Result<Head, StoreError> {

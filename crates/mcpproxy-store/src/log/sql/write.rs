@@ -6,7 +6,7 @@
 //! gained records, and the writer stops instead of hiding that.
 
 use super::batch::Bulks;
-use super::take::{self, Head, RECONNECT_PATIENCE, START_PATIENCE, chain_number, head, take_chain};
+use super::take::{Head, RECONNECT_PATIENCE, START_PATIENCE, chain_number, claim_head, take_chain};
 use crate::approvals::step::{self, Conflicts};
 use crate::log::operation::{Change, Operation};
 use crate::sql::driver::{Connection, Dialect, Statement, Value};
@@ -44,7 +44,7 @@ impl Database {
         let mut connection = self.writing_connection().await?;
         let chain = chain_number(&mut connection, verifier, now_ms).await?;
         take_chain(&mut connection, chain, verifier, START_PATIENCE).await?;
-        let head = head(&mut connection, chain).await?;
+        let head = claim_head(&mut connection, chain).await?;
         let bulks = Bulks::new(connection.dialect());
         Ok(RecordWriter {
             location: self.location().clone(),
@@ -87,11 +87,8 @@ impl RecordWriter {
         }
         let mut connection = connect(&self.location).await?;
         take_chain(&mut connection, self.chain, &self.verifier, RECONNECT_PATIENCE).await?;
-        let failed = StoreError::while_trying(take::DOING);
         // The abandoned connection may still be committing the last batch. A write transaction waits for it.
-        connection.begin().await.map_err(&failed)?;
-        let found = head(&mut connection, self.chain).await?;
-        connection.execute(Statement::plain("COMMIT")).await.map_err(&failed)?;
+        let found = claim_head(&mut connection, self.chain).await?;
         let settled = match &self.unsure {
             Some(expected) if found.is_at(expected) => Settled::WasCommitted,
             _ if found.is_at(&self.head) => Settled::NothingOpen,
