@@ -14,8 +14,8 @@ use crate::sql::{Connection, Database};
 use crate::{Record, StoreError};
 
 pub(super) const LINES_MAX: i64 = OFFSETS as i64;
-/// Text of one block. It takes up to about 40 times as much memory, for a moment, and random text about 5 times as much
-/// space.
+/// Text of one block. For a moment, it takes about 20 times as much memory, and random bytes take about 70 times as
+/// much. Random text takes about 5 times as much space.
 const TEXT_MAX_BYTES: usize = 512 * 1024;
 /// Records read at once.
 const SLICE: usize = 128;
