@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::common::{NO_RETENTION, Place, all, call, now_ms, refusal, success, until};
 use super::{AGE, DAY_MS, EXPIRED, ahead, at, bounds, connect, count, start, write};
-use mcpproxy_store::{Store, VerifyOptions, WaitFor};
+use mcpproxy_store::{Ledger, Store, VerifyOptions, WaitFor};
 
 /// Lines that are checked and lines that were removed, of each chain.
 async fn intact(store: &Store) -> Vec<(i64, i64)> {
@@ -15,6 +15,14 @@ async fn intact(store: &Store) -> Vec<(i64, i64)> {
 
 async fn planned(place: &Place) -> i64 {
     count(place, "planned_removals").await
+}
+
+/// Waits until a gateway has signed a removal, and has also ended the step in which it did. In the same step, it looks
+/// whether the others still run.
+async fn signed(place: &Place, gateway: &Ledger) {
+    until("the gateway has signed", async || planned(place).await == 1).await;
+    // The writer does this between two steps.
+    gateway.roll_up().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,14 +46,15 @@ async fn records_expire_with_their_partition() {
 
     let busy = start(&place, &store, 2, NO_RETENTION, ahead::<EXPIRED>).await;
     let first = start(&place, &store, 1, AGE, ahead::<EXPIRED>).await;
-    until("the first gateway has signed", async || planned(&place).await == 1).await;
+    signed(&place, &first).await;
     // The other gateway runs and has not, so everything is still there.
     assert_eq!((count(&place, "records").await, intact(&store).await), (8, vec![(6, 0), (3, 0)]));
     busy.finish().await.unwrap();
 
     let second = start(&place, &store, 2, AGE, ahead::<EXPIRED>).await;
     until("the first partition is gone", async || count(&place, "records_first").await == 0).await;
-    until("the second gateway has signed for the next one", async || planned(&place).await == 1).await;
+    // For the next one.
+    signed(&place, &second).await;
     first.finish().await.unwrap();
     assert_eq!(intact(&store).await, [(4, 2), (2, 1)]);
     // The call's end is between lines that stay.
@@ -129,7 +138,7 @@ async fn a_plan_that_its_chain_did_not_sign_drops_nothing() {
     write(&place, &store, 2, &[0, 12 * DAY_MS]).await;
     let busy = start(&place, &store, 2, NO_RETENTION, ahead::<EXPIRED>).await;
     let first = start(&place, &store, 1, AGE, ahead::<EXPIRED>).await;
-    until("the first gateway has signed", async || planned(&place).await == 1).await;
+    signed(&place, &first).await;
     busy.finish().await.unwrap();
     for change in ["note = replace(note, '1', '2')", "hash = sha256('x')", "stubs = '9 AAAA'", "chain = 1, seq = 1"] {
         place
