@@ -9,17 +9,27 @@
 
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::with_causes;
 use crate::log::copies::Copies;
 use crate::log::retention::Retainer;
-use crate::log::rollup::{RollUpWaiter, Roller};
+use crate::log::rollup::Roller;
 use crate::log::sql::RecordWriter;
 use crate::{Checkpoint, SigningKey};
 
 const CHECKPOINT_LINES: i64 = 1000;
 const CHECKPOINT_PAUSE: Duration = Duration::from_secs(60);
+
+/// A round that a caller wants now. Without a caller, it begins by itself after some minutes.
+pub(crate) enum RoundNow {
+    Retention(RoundWaiter),
+    RollUp(RoundWaiter),
+}
+
+/// Answers a caller that waits for a round.
+pub(crate) type RoundWaiter = oneshot::Sender<()>;
 
 pub(crate) struct Keeper {
     key: SigningKey,
@@ -43,9 +53,12 @@ impl Keeper {
         signing.map_or(due, |signing| signing.min(due))
     }
 
-    /// Moves counts into series as soon as possible, and answers the waiter then.
-    pub(crate) fn roll_up_now(&mut self, waiter: RollUpWaiter) {
-        self.roller.hurry(waiter);
+    /// Begins a round as soon as possible, and answers the waiter at its end.
+    pub(crate) fn hurry(&mut self, round: RoundNow) {
+        match round {
+            RoundNow::Retention(waiter) => self.retainer.hurry(waiter),
+            RoundNow::RollUp(waiter) => self.roller.hurry(waiter),
+        }
     }
 
     pub(crate) async fn after_commit(&mut self, database: &mut RecordWriter, now_ms: i64) {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::partitions;
 use crate::error::with_causes;
+use crate::log::keeper::RoundWaiter;
 use crate::log::sql::{More, RecordWriter};
 use crate::log::tally::HOUR_MS;
 use crate::record::id::Key;
@@ -37,6 +38,8 @@ pub(crate) struct Retainer {
     due: Instant,
     /// `None` between two rounds.
     round: Option<Round>,
+    /// Callers that wait for this round. There are as many as callers of `Ledger::remove_expired`.
+    waiters: Vec<RoundWaiter>,
 }
 
 /// Cutoffs of one round: everything before these keys is removed.
@@ -60,7 +63,7 @@ enum Spare {
 
 impl Retainer {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { retention, due: Instant::now() + FIRST, round: None }
+        Self { retention, due: Instant::now() + FIRST, round: None, waiters: Vec::new() }
     }
 
     pub(crate) fn due(&self) -> Instant {
@@ -69,6 +72,13 @@ impl Retainer {
 
     pub(crate) fn is_late(&self) -> bool {
         self.due.elapsed() >= LATE
+    }
+
+    /// Begins a new round as soon as possible. The waiter is answered when it is over, and dropped if it fails.
+    pub(crate) fn hurry(&mut self, waiter: RoundWaiter) {
+        self.waiters.push(waiter);
+        self.round = None;
+        self.due = Instant::now();
     }
 
     /// Creates the partitions that the first records need.
@@ -81,12 +91,22 @@ impl Retainer {
     pub(crate) async fn step(&mut self, database: &mut RecordWriter, key: &SigningKey, now_ms: i64) {
         let more = self.remove_some(database, key, now_ms).await.unwrap_or_else(|error| {
             tracing::warn!(error = with_causes(&error), "could not remove old records");
+            self.waiters.clear();
             More::No
         });
+        let pause = match more {
+            More::Yes if self.waiters.is_empty() => STEP_PAUSE,
+            More::Yes => Duration::ZERO,
+            More::No => PAUSE,
+        };
+        self.due = Instant::now() + pause;
         if more == More::No {
             self.round = None;
+            // A caller that has left needs no answer.
+            for waiter in self.waiters.drain(..) {
+                let _left = waiter.send(());
+            }
         }
-        self.due = Instant::now() + if more == More::Yes { STEP_PAUSE } else { PAUSE };
     }
 
     async fn remove_some(

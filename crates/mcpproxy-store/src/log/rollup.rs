@@ -22,11 +22,11 @@
 
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::StoreError;
 use crate::error::with_causes;
+use crate::log::keeper::RoundWaiter;
 use crate::log::sql::{More, RecordWriter, RollUpCursor};
 
 const PAUSE: Duration = Duration::from_secs(300);
@@ -36,9 +36,6 @@ const STEP_PAUSE: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_millis(250);
 const FIRST: Duration = Duration::from_secs(30);
 
-/// Answers a caller that waits for a round.
-pub(crate) type RollUpWaiter = oneshot::Sender<()>;
-
 pub(crate) struct Roller {
     due: Instant,
     /// The chains that are left in this round, the next one last. `None` between two rounds.
@@ -46,8 +43,8 @@ pub(crate) struct Roller {
     /// The place in the chain that is next.
     cursor: RollUpCursor,
     /// Callers that wait for this round, and for the next one. There are as many as callers of `Ledger::roll_up`.
-    waiters: Vec<RollUpWaiter>,
-    next_waiters: Vec<RollUpWaiter>,
+    waiters: Vec<RoundWaiter>,
+    next_waiters: Vec<RoundWaiter>,
 }
 
 impl Roller {
@@ -70,7 +67,7 @@ impl Roller {
     }
 
     /// Begins a round as soon as possible. The waiter is answered when it is over, and dropped if it fails.
-    pub(crate) fn hurry(&mut self, waiter: RollUpWaiter) {
+    pub(crate) fn hurry(&mut self, waiter: RoundWaiter) {
         self.next_waiters.push(waiter);
         self.due = Instant::now();
     }

@@ -39,11 +39,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::disk::DiskRoom;
 use super::health::Pulse;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, RoundNow};
 use super::meter::LogMeter;
 use super::operation::Operation;
 use super::queue::{Intake, Queue, Until};
-use super::rollup::RollUpWaiter;
 use super::sql::{RecordWriter, Settled};
 use super::subject::Subject;
 use crate::approvals::step::{Conditional, Conflicts, Steps};
@@ -71,8 +70,8 @@ pub(crate) struct Writer {
     pub(crate) meter: Arc<LogMeter>,
     pub(crate) database: RecordWriter,
     pub(crate) keeper: Keeper,
-    /// Callers that want all counts to be moved now.
-    pub(crate) roll_ups: mpsc::Receiver<RollUpWaiter>,
+    /// Rounds of the keeper that callers want now.
+    pub(crate) rounds: mpsc::Receiver<RoundNow>,
     /// Counts commits, for readers that wait for new records.
     pub(crate) committed: watch::Sender<u64>,
     pub(crate) now_ms: fn() -> i64,
@@ -120,8 +119,8 @@ impl Writer {
                     let due = self.keeper.due(&self.database).min(self.watched + WATCH_PAUSE);
                     tokio::select! {
                         biased;
-                        Some(waiter) = self.roll_ups.recv() => {
-                            self.keeper.roll_up_now(waiter);
+                        Some(round) = self.rounds.recv() => {
+                            self.keeper.hurry(round);
                             self.queue.intake()
                         }
                         intake = self.queue.ready(Until::Due(due)) => intake,

@@ -1,7 +1,5 @@
 //! Pages over many partitions use an index of each, and read little more than the page.
 
-use std::time::Duration;
-
 use super::common::{Place, all, until};
 use super::{HOUR_MS, bounds};
 use mcpproxy_core::{RiskLevel, Variant};
@@ -65,7 +63,6 @@ async fn work(place: &Place, store: Store) -> (i64, i64) {
     let sessions =
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mcpproxy' AND datname = current_database()";
     until("the sessions have ended", async || place.sql(sessions).await == [0]).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
     let sum = async |what: &str| {
         let sql =
             format!("SELECT CAST(sum({what}) AS bigint) FROM pg_stat_user_tables WHERE relname LIKE 'records\\_%'");
