@@ -125,17 +125,19 @@ def test_a_changed_backup_is_refused(tmp_path: Path) -> None:
     whole = archive.read_bytes()
     other = Gateway(tmp_path / "other")
     at = whole.index(b"number 3")
-    for name, changed in {
-        "a byte of a row": whole[:at] + b"X" + whole[at + 1 :],
-        "cut off": whole[: len(whole) // 2],
-        "without its end": whole[:-2048],
-        "something else": b"hello" * 1000,
-        "empty": b"",
-    }.items():
+    for name, changed, said in (
+        ("something else", b"hello" * 1000, "is not a backup"),
+        ("empty", b"", "is not a backup"),
+        ("a byte of a row", whole[:at] + b"X" + whole[at + 1 :], "is not an intact backup"),
+        ("cut off", whole[: len(whole) // 2], "is not an intact backup: it is cut off"),
+        ("without its end", whole[:-2048], "is not an intact backup"),
+    ):
         archive.write_bytes(changed)
         for command in (("backup", "--check", str(archive)), ("restore", str(archive))):
             done = other.run(*command)
-            assert done.returncode == FAILED and "is not an intact backup" in done.stderr, (name, done.stderr)
+            assert done.returncode == FAILED and said in done.stderr, (name, done.stderr)
+        if said == "is not a backup":
+            assert not (tmp_path / "other" / "gateway.lock").exists(), name
         assert not (tmp_path / "other" / "mcpproxy.db").exists(), name
         assert not (tmp_path / "other" / "signing.key").exists(), name
 

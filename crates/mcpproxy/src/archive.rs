@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::read::Archive;
+pub(crate) use self::read::{Archive, check_kind};
 pub(crate) use self::stage::{Staged, stage};
 pub(crate) use self::write::{Overwrite, key, write};
 

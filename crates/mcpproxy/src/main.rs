@@ -7,6 +7,7 @@
 //! - `agent_clients` lists AI clients with their files and formats, for `connect` and `import`.
 //! - `archive` writes and reads backups, for `backup` and `restore`.
 //! - `imports` takes over servers that are written for another client, for `import` and for the pages.
+//! - `port` finds the program that holds a port.
 //! - `terminal` prints tables, JSON and messages, and reads passwords.
 //! - `logging` writes the log of the program. `exit` lists the exit codes.
 
@@ -22,6 +23,7 @@ mod known_tools;
 mod lock_file;
 mod logging;
 mod operator_files;
+mod port;
 mod runtime;
 mod terminal;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use mcpproxy_store::{Loader, SigningKey};
 
-use super::tar::TarReader;
+use super::tar::{self, TarReader};
 use super::{CHECKPOINT, DATA, Entry, FILES, FORMAT, MANIFEST, Manifest, SIGNING_KEY, VERSION, files};
 use crate::exit::{Exit, Failure};
 
@@ -95,12 +95,19 @@ impl Archive {
     }
 }
 
+/// Fails if the file is no archive at all, such as the log of another program. Reads only its beginning.
+pub(crate) fn check_kind(path: &Path) -> anyhow::Result<()> {
+    reader(path).map(drop)
+}
+
 fn reader(path: &Path) -> anyhow::Result<TarReader<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| {
-        Failure::new(Exit::Failed, format!("`{}` cannot be read: {error}.", path.display()))
-            .hint("name a file that `mcpproxy backup` wrote")
-    })?;
-    Ok(TarReader::new(BufReader::new(file)))
+    let unlike = |message: String| Failure::new(Exit::Failed, message).hint("name a file that `mcpproxy backup` wrote");
+    let unreadable = |error: io::Error| unlike(format!("`{}` cannot be read: {error}.", path.display()));
+    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+    if !tar::begins(file.fill_buf().map_err(unreadable)?) {
+        return Err(unlike(format!("`{}` is not a backup.", path.display())).into());
+    }
+    Ok(TarReader::new(file))
 }
 
 /// The first entry that is not the same in both lists.

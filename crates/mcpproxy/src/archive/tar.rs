@@ -7,6 +7,9 @@ const BLOCK: usize = 512;
 const ENTRY_MAX_BYTES: u64 = 256 * 1024 * 1024;
 const NAME_MAX_BYTES: usize = 100;
 const MODE: u32 = 0o600;
+/// Every header has this word at this position.
+const MAGIC: &str = "ustar";
+const MAGIC_AT: usize = 257;
 
 pub(super) struct TarWriter<W> {
     out: W,
@@ -65,7 +68,7 @@ fn header(name: &str, kind: u8, size: u64, time_s: u64) -> [u8; BLOCK] {
     put(&mut block, 124, &format!("{size:011o}"));
     put(&mut block, 136, &format!("{time_s:011o}"));
     put(&mut block, 156, char::from(kind).encode_utf8(&mut [0; 4]));
-    put(&mut block, 257, "ustar");
+    put(&mut block, MAGIC_AT, MAGIC);
     put(&mut block, 263, "00");
     let sum = checksum(&block);
     put(&mut block, 148, &format!("{sum:06o}\0 "));
@@ -130,6 +133,11 @@ impl<R: Read> TarReader<R> {
     }
 }
 
+/// Tells if these first bytes of a file can begin an archive.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    bytes.get(MAGIC_AT..).is_some_and(|rest| rest.starts_with(MAGIC.as_bytes()))
+}
+
 fn text_at(block: &[u8; BLOCK], at: usize, length: usize) -> io::Result<String> {
     let bytes: Vec<u8> = block.iter().skip(at).take(length).copied().take_while(|byte| *byte != 0).collect();
     String::from_utf8(bytes).map_err(|_| invalid("a name is not UTF-8"))
@@ -166,6 +174,8 @@ mod tests {
         }
         let archive = writer.finish().unwrap();
         assert_eq!(archive.len() % BLOCK, 0);
+        assert!(begins(&archive));
+        assert!(!begins(b"hello"));
         let mut reader = TarReader::new(archive.as_slice());
         for (name, bytes) in &entries {
             assert_eq!(reader.next().unwrap(), Some(((*name).to_owned(), bytes.clone())));

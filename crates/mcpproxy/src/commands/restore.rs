@@ -74,6 +74,8 @@ pub(crate) async fn run(home: &Home, format: Format, args: &RestoreArgs) -> anyh
     if args.dry_run {
         return dry_run(home, format, args).await;
     }
+    // A wrong file is found before a data folder is created for it.
+    archive::check_kind(&args.from)?;
     home.create()?;
     let _lock = home.take_lock_to_restore()?;
     let archive = Archive::open(&args.from)?;

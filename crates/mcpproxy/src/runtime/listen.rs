@@ -9,6 +9,7 @@ use mcpproxy_web::Listeners;
 use tokio::net::TcpListener;
 
 use crate::exit::{Exit, Failure};
+use crate::port;
 
 /// Attempts to find a port that is free on both loopback addresses.
 const PORTS_TRIED: usize = 8;
@@ -80,7 +81,8 @@ fn twin(address: SocketAddr) -> Option<SocketAddr> {
 
 fn taken(address: SocketAddr) -> Failure {
     let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
-    let message = format!("Port {} is in use: another program listens on {address}.", address.port());
+    let holder = port::holder(address.port()).unwrap_or_else(|| "another program".to_owned());
+    let message = format!("Port {} is in use: {holder} listens on {address}.", address.port());
     Failure::new(Exit::Failed, message)
         .hint(format!("choose another port with --listen {next}, or set `listen` in the settings"))
 }

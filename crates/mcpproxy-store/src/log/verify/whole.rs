@@ -129,7 +129,7 @@ impl fmt::Display for FullReason {
             }
             Self::Damaged => f.write_str("damage was found"),
             Self::DamagedBefore => f.write_str("the last verification found damage"),
-            Self::Small => f.write_str("no chain of more than 200,000 lines was verified before"),
+            Self::Small => f.write_str("at most 200,000 lines of each chain were verified before"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod file;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -96,8 +97,11 @@ fn neighbours(offers: &BTreeMap<ServerName, Arc<Offer>>, server: &ServerName) ->
     Neighbours::new(others.map(|(name, offer)| (name.as_str(), offer.tools().map(|tool| tool.name.tool()))))
 }
 
+/// Lists the findings of a tool, the most severe first.
 fn row(tool: String, json: &str, neighbours: &Neighbours) -> Row {
-    Row { tool, findings: scan(json, neighbours).into_iter().map(FindingRow::from).collect() }
+    let mut findings: Vec<FindingRow> = scan(json, neighbours).into_iter().map(FindingRow::from).collect();
+    findings.sort_by_key(|finding| Reverse(finding.level));
+    Row { tool, findings }
 }
 
 /// Formats the findings for people.
@@ -132,17 +136,20 @@ fn told_finding(finding: &FindingRow, columns: usize, colours: Colours) -> Strin
     text
 }
 
-/// Counts tools by their most severe finding.
+/// Counts the tools, and their findings by severity.
 fn summary(rows: &[Row]) -> String {
-    let worst = |row: &Row| row.findings.iter().map(|finding| finding.level).max();
+    let tools = counted(rows.len(), "tool");
+    let levels: Vec<Severity> = rows.iter().flat_map(|row| &row.findings).map(|finding| finding.level).collect();
+    if levels.is_empty() {
+        return format!("{tools}, no findings.\n");
+    }
     let parts: Vec<String> = [Severity::High, Severity::Medium, Severity::Low]
         .into_iter()
-        .map(|level| (rows.iter().filter(|row| worst(row) == Some(level)).count(), level))
+        .map(|level| (levels.iter().filter(|one| **one == level).count(), level))
         .filter(|(count, _)| *count > 0)
         .map(|(count, level)| format!("{count} {}", level.as_str()))
         .collect();
-    let found = if parts.is_empty() { "no findings".to_owned() } else { parts.join(", ") };
-    format!("{}: {found}.\n", counted(rows.len(), "tool"))
+    format!("{tools}, {}: {}.\n", counted(levels.len(), "finding"), parts.join(", "))
 }
 
 #[cfg(test)]
@@ -158,7 +165,9 @@ mod tests {
         ];
         let text = told(&rows, 60, Colours::Off);
         assert!(text.starts_with("add\n  high "), "{text}");
-        assert!(text.ends_with("\n2 tools: 1 high.\n"), "{text}");
+        assert!(text.ends_with("\n2 tools, 3 findings: 1 high, 1 medium, 1 low.\n"), "{text}");
+        let severities = ["\n  high ", "\n  medium ", "\n  low "].map(|severity| text.find(severity).unwrap());
+        assert!(severities.is_sorted(), "{text}");
         assert!(!text.contains("sub"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
