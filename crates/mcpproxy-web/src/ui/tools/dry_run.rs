@@ -62,7 +62,7 @@ async fn ran(app: &AppState, name: &ToolName, posted: &Posted) -> Result<Respons
     {
         content.explained = Some(explained);
     }
-    content.ran = Some(Ran::new(&report, &typed.agent));
+    content.ran = Some(Ran::new(&report, &typed.agent, name.server()));
     Ok(page(StatusCode::OK, &content))
 }
 

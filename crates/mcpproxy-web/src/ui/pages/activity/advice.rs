@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use mcpproxy_core::{Denial, ErrorCode, Variant};
+use mcpproxy_core::{Denial, ErrorCode, ServerName, Variant};
 
 use super::story::meaning;
 
@@ -109,6 +109,18 @@ pub(crate) fn why(denial: &Denial) -> String {
             "A user must approve the call with a fresh second factor.".to_owned()
         }
         other => in_a_line(other.code(), &other.message()).into_owned(),
+    }
+}
+
+/// Stands for the name of the server in a next step.
+const SERVER: &str = "SERVER";
+
+/// Puts the name of the server into a next step. A record may have a name that no server can have. Then the placeholder
+/// stays.
+pub(crate) fn at_server(step: &'static str, server: Option<&str>) -> Cow<'static, str> {
+    match server.and_then(|name| ServerName::parse(name).ok()).filter(|_| step.contains(SERVER)) {
+        Some(name) => Cow::Owned(step.replace(SERVER, name.as_str())),
+        None => Cow::Borrowed(step),
     }
 }
 
@@ -268,6 +280,19 @@ mod tests {
             assert!(!shown[1].contains('`'), "{}", shown[1]);
         }
         assert!(!in_a_line("forbidden_attempt", "use retrieve_tools").contains("retrieve_tools"));
+    }
+
+    #[test]
+    fn next_steps_name_the_server() {
+        let check = |code: ErrorCode, server: Option<&str>, expected: &str| {
+            let step = at_server(next_step(code), server);
+            assert!(step.ends_with(expected), "{step}");
+        };
+        check(ErrorCode::ToolQuarantined, Some("fx"), "`mcpproxy servers review fx`.");
+        check(ErrorCode::ContractRequired, Some("fx"), "`mcpproxy contract draft fx`.");
+        check(ErrorCode::SignInRequired, Some("fx"), "`mcpproxy servers login fx`.");
+        check(ErrorCode::SignInRequired, Some("no `server`"), "`mcpproxy servers login SERVER`.");
+        check(ErrorCode::ToolQuarantined, None, "`mcpproxy servers review SERVER`.");
     }
 
     #[test]
