@@ -64,10 +64,11 @@ fn parse() -> Result<Cli, Exit> {
     let words: Option<Vec<String>> = args.iter().map(|arg| arg.to_str().map(str::to_owned)).collect();
     let words = words.map(usage::with_help);
     let args = words.as_ref().map_or(args, |words| words.iter().map(Into::into).collect());
-    let error = match Cli::try_parse_from(std::iter::once(program).chain(args)) {
+    let mut error = match Cli::try_parse_from(std::iter::once(program).chain(args)) {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
+    usage::remove_tip_to_escape(&mut error);
     let words = words.unwrap_or_default();
     if let Some(mut advice) = usage::advice(error.kind(), &words) {
         advice.change_hint(|hint| commands::with_given_home(hint, &words));
