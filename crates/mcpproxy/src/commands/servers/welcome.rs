@@ -81,7 +81,7 @@ pub(super) async fn first_sight(home: &Home, name: &ServerName, settings: &Setti
 
 /// Asks the user, who signs in to say yes.
 async fn ask(home: &Home, mut user: UserAtTerminal, path: &str, mut body: Value) -> anyhow::Result<FirstSight> {
-    let question = "Let agents use its tools without a review? You sign in\nto confirm. [y/N] ";
+    let question = "Let agents use its tools without a review?\nYou sign in to confirm. [y/N] ";
     let Some(answer) = user.ask_freely(question).await? else {
         return Err(Failure::new(Exit::Refused, "You made no decision, so nothing changed.").into());
     };
