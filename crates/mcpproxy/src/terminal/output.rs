@@ -95,17 +95,11 @@ pub(crate) fn tell_error(text: &str) {
 
 /// Prints a warning on standard error, wrapped to the width of the terminal.
 pub(crate) fn warn(text: &str) {
-    let text = wrapped_warning(text, columns());
-    tell(&text.replacen(WARNING, &Colours::of(&io::stderr()).paint(Tone::Warning, WARNING), 1));
+    let text = fitted_message(&format!("{WARNING} {text}"));
+    write_error(&text.replacen(WARNING, &Colours::of(&io::stderr()).paint(Tone::Warning, WARNING), 1));
 }
 
 const WARNING: &str = "warning:";
-
-/// Wraps a warning. Without a known width, such as in a pipe, it stays on one line.
-fn wrapped_warning(text: &str, columns: Option<usize>) -> String {
-    let text = format!("{WARNING} {text}");
-    columns.map_or_else(|| text.clone(), |columns| hanging(&text, columns, 0))
-}
 
 /// Rings the terminal bell if standard error is a terminal.
 pub(crate) fn ring() {
@@ -187,8 +181,6 @@ mod tests {
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!([sentence("gone"), sentence("gone."), sentence("gone? ")], ["gone.", "gone.", "gone?"]);
         assert_eq!(shorten("abcd", 4), "abcd");
-        assert_eq!(wrapped_warning("one two three", None), "warning: one two three");
-        assert_eq!(wrapped_warning("one two three", Some(20)), "warning: one two\nthree");
         assert_eq!((counted(0, "server"), counted(1, "server")), ("0 servers".to_owned(), "1 server".to_owned()));
     }
 }

@@ -49,13 +49,13 @@ pub(crate) fn hanging(text: &str, room: usize, indent: usize) -> String {
 }
 
 /// Wraps a message for people, line by line. A command between backticks stays whole, and one at the end of a line gets
-/// its own line, so that both can be copied. Lines that are indented or aligned stay as they are.
+/// its own line, so that both can be copied. Lines that are indented, aligned or coloured stay as they are.
 pub(crate) fn message(text: &str, room: usize) -> String {
     text.split('\n').map(|line| message_line(line, room)).collect::<Vec<_>>().join("\n")
 }
 
 fn message_line(line: &str, room: usize) -> String {
-    if width(line) <= room || line.starts_with(' ') || line.contains("  ") {
+    if width(line) <= room || line.starts_with(' ') || line.contains("  ") || line.contains('\u{1b}') {
         return line.to_owned();
     }
     let (prose, command) = match line.find(COMMAND) {

@@ -177,22 +177,6 @@ fn a_user_signs_in_to_add_a_server_without_a_review() {
     later.sees("wait for review");
     assert_eq!(later.leaves(), Some(0), "{}", later.screen());
     assert!(!folder.run(&["call", "tool-read", "bureau:list_projects"]).starts_with("exit 0\n"));
-    // A disabled server has a next step, too.
-    assert!(folder.run(&["servers", "disable", "office"]).starts_with("exit 0\n"));
-    let hint = "hint: enable it: mcpproxy --home FOLDER servers enable office";
-    for args in [&["tools", "show", "office:list_projects"][..], &["call", "tool-read", "office:list_projects"]] {
-        let refused = folder.run(args);
-        assert!(refused.contains("The server of `office:list_projects` is disabled."), "{refused}");
-        assert!(refused.contains(hint), "{refused}");
-    }
-    let searched = folder.run(&["tools", "search", "list projects", "--server", "office"]);
-    assert!(
-        searched.contains("office is disabled. To enable it: mcpproxy --home FOLDER servers enable office"),
-        "{searched}"
-    );
-    let restarted = folder.run(&["servers", "restart", "office"]);
-    assert!(restarted.contains("hint: enable it with `mcpproxy --home FOLDER servers enable office`"), "{restarted}");
-
     let settings = folder.read("mcp_config.json");
     assert_eq!(settings.matches("\"first_sight\": \"review\"").count(), 1, "{settings}");
 
@@ -209,4 +193,20 @@ fn a_user_signs_in_to_add_a_server_without_a_review() {
     again.sees("annex is ready: ");
     assert_eq!(again.leaves(), Some(0), "{}", again.screen());
     assert!(folder.run(&["call", "tool-read", "annex:list_projects"]).starts_with("exit 0\n"));
+
+    // A disabled server has a next step, too.
+    assert!(folder.run(&["servers", "disable", "annex"]).starts_with("exit 0\n"));
+    let hint = "hint: enable it: mcpproxy --home FOLDER servers enable annex";
+    for args in [&["tools", "show", "annex:list_projects"][..], &["call", "tool-read", "annex:list_projects"]] {
+        let refused = folder.run(args);
+        assert!(refused.contains("The server of `annex:list_projects` is disabled."), "{refused}");
+        assert!(refused.contains(hint), "{refused}");
+    }
+    let searched = folder.run(&["tools", "search", "list projects", "--server", "annex"]);
+    assert!(
+        searched.contains("annex is disabled. To enable it: mcpproxy --home FOLDER servers enable annex"),
+        "{searched}"
+    );
+    let restarted = folder.run(&["servers", "restart", "annex"]);
+    assert!(restarted.contains("hint: enable it with `mcpproxy --home FOLDER servers enable annex`"), "{restarted}");
 }
