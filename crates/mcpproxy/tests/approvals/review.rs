@@ -71,7 +71,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     assert!(wrong.starts_with("exit 2\n") && wrong.contains("did you mean `list_projects`?"), "{wrong}");
 
     // Ctrl-C decides nothing, and leaves the cursor at the start of a line.
-    let mut anna = Person::runs(&folder.command(&["servers", "review", "office"]));
+    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("NO_COLOR", "1"));
     anna.sees("or quit? ");
     anna.types("\u{3}");
     anna.sees("\r\nerror: You made no decision, so nothing changed.");
