@@ -87,8 +87,8 @@ const THREADS_MAX: usize = 1024;
 
 /// The number of threads that serve calls, for a machine with this many cores.
 ///
-/// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed over,
-/// and takes a core from the servers, the agents and the database on the same machine.
+/// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed
+/// over, and takes a core from the servers, the agents and the database on the same machine.
 fn threads_for(cores: usize) -> usize {
     (cores / 4).max(1)
 }

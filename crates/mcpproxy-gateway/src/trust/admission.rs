@@ -271,7 +271,8 @@ impl Judged {
         Admission { listed, offers, is_open, held: Arc::new(held), known, seen_ms: before.seen_ms }
     }
 
-    /// Returns the lists without what is held. Resources are in no judgement, so all of them go if the server is closed.
+    /// Returns the lists without what is held. Resources are in no judgement, so all of them go if the server is
+    /// closed.
     fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>, is_open: bool) -> Offers {
         let tools: HashMap<String, Quarantined> = held
             .iter()
@@ -318,8 +319,8 @@ impl JudgedDefinition {
     }
 }
 
-/// Lists the definitions of a server. Of two with the same name, agents see the first. A server that lists only resources
-/// has one that stands for it.
+/// Lists the definitions of a server. Of two with the same name, agents see the first. A server that lists only
+/// resources has one that stands for it.
 pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
     let tools = listed.tools.tools().map(|tool| Definition::tool(tool.name.tool(), &tool.json));
     let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));

@@ -177,8 +177,8 @@ impl Server {
         self.settings.identity.key()
     }
 
-    /// Returns true if the newest list still describes the tool as it is in this snapshot's offers. A list that was read
-    /// after the snapshot may be unjudged, and a call must not slip through before its judgement.
+    /// Returns true if the newest list still describes the tool as it is in this snapshot's offers. A list that was
+    /// read after the snapshot may be unjudged, and a call must not slip through before its judgement.
     pub(crate) fn still_lists(&self, tool: &Offered, offers: &Arc<Offers>) -> bool {
         let (admission, listed) = (self.admission.load(), self.offers.load());
         if Arc::ptr_eq(&admission.offers, offers) && Arc::ptr_eq(&admission.listed, &listed) {
@@ -365,8 +365,8 @@ impl Server {
     }
 }
 
-/// Returns how many slots one agent may hold. An eighth is left for other agents, so that they need not wait until a slow
-/// call ends. With fewer than four slots, that would cost a single agent too much.
+/// Returns how many slots one agent may hold. An eighth is left for other agents, so that they need not wait until a
+/// slow call ends. With fewer than four slots, that would cost a single agent too much.
 fn share_of(slots: usize) -> usize {
     match slots {
         0..4 => slots,

@@ -1,5 +1,5 @@
-//! Explains to users why a tool that they name is not there: it waits for a review, a user rejected it, or its server is
-//! disabled.
+//! Explains to users why a tool that they name is not there: it waits for a review, a user rejected it, or its server
+//! is disabled.
 //!
 //! Agents never learn this. The admin key reads it, and only commands of users print it.
 
@@ -12,8 +12,8 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::terminal::output::member;
 
-/// Returns the failure of a command that names a tool which agents do not see. Returns `None` if there is no such tool, or
-/// if the gateway does not say.
+/// Returns the failure of a command that names a tool which agents do not see. Returns `None` if there is no such tool,
+/// or if the gateway does not say.
 pub(crate) async fn failure(home: &Home, name: &ToolName, exit: Exit) -> Option<Failure> {
     let rest = Rest::connect(home).ok()?;
     let server = name.server();

@@ -181,8 +181,8 @@ impl Unseen {
         format!("{}{}", self.waiting, self.disabled)
     }
 
-    /// Tells below a list with tools what the list does not have. A list without tools has these lines itself. A disabled
-    /// server was disabled on purpose, so nobody is reminded of it.
+    /// Tells below a list with tools what the list does not have. A list without tools has these lines itself. A
+    /// disabled server was disabled on purpose, so nobody is reminded of it.
     fn tell_below(&self, answer: &Value) {
         if !members(answer, "tools").is_empty() && !self.waiting.is_empty() {
             output::tell(&self.waiting);

@@ -145,8 +145,8 @@ fn section(out: &mut String, heading: Option<&str>, facts: &[(&str, String)]) {
     }
 }
 
-/// Fits a value into the columns after its name. Prose is wrapped. JSON has hardly a space to wrap at, so it is printed on
-/// several lines.
+/// Fits a value into the columns after its name. Prose is wrapped. JSON has hardly a space to wrap at, so it is printed
+/// on several lines.
 fn fitted_value(value: &str, at: usize, columns: Option<usize>) -> String {
     let Some(room) = columns.map(|columns| columns.saturating_sub(at)).filter(|room| wrap::width(value) > *room) else {
         return value.to_owned();

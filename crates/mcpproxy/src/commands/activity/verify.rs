@@ -3,8 +3,8 @@
 //! Two checks together cover what the other commands read. The chain proves the table of records. SQLite's
 //! `integrity_check` proves that the indexes, which filters use, have every row of the table.
 //!
-//! A large log is not read again from its start each time: the command goes on after the lines of the last verification,
-//! and says so. The store decides when it may.
+//! A large log is not read again from its start each time: the command goes on after the lines of the last
+//! verification, and says so. The store decides when it may.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! Decides if the tools of a new server need a review.
 //!
-//! A person at a terminal who adds a server has just chosen it, so its first definitions need no review. An agent with a
-//! shell can run the same command. It can even read `admin.key`, and open a terminal of its own. So the running gateway
-//! believes only a user who signs in. Without a gateway, or before the first user exists, nobody can be asked: then the
-//! terminal has to do.
+//! A person at a terminal who adds a server has just chosen it, so its first definitions need no review. An agent with
+//! a shell can run the same command. It can even read `admin.key`, and open a terminal of its own. So the running
+//! gateway believes only a user who signs in. Without a gateway, or before the first user exists, nobody can be asked:
+//! then the terminal has to do.
 //!
 //! A server that must be reviewed gets `"first_sight": "review"`. Otherwise, a restart would accept it as one that the
 //! operator wrote into the file.

@@ -1,9 +1,9 @@
 //! Sentences for users about a code of the gateway.
 //!
-//! A record keeps the message that the agent got. Some of these messages tell the agent what to do: "Ask the user to open
-//! …", "Repeat the call without approval_id". A user who reads that on a page thinks it is meant for them. So for such
-//! codes, pages say what the code means, and what the user can do. They show the message only as what it is: the answer to
-//! the agent.
+//! A record keeps the message that the agent got. Some of these messages tell the agent what to do: "Ask the user to
+//! open …", "Repeat the call without approval_id". A user who reads that on a page thinks it is meant for them. So for
+//! such codes, pages say what the code means, and what the user can do. They show the message only as what it is: the
+//! answer to the agent.
 
 use std::borrow::Cow;
 
@@ -73,8 +73,8 @@ pub(crate) fn in_a_line<'a>(code: &str, message: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Returns the first part of a message that says more than its code: who denied the call, or which permission is missing.
-/// The sentences for the agent come after it. `None` for all other codes.
+/// Returns the first part of a message that says more than its code: who denied the call, or which permission is
+/// missing. The sentences for the agent come after it. `None` for all other codes.
 pub(crate) fn fact<'a>(code: &str, message: &'a str) -> Option<&'a str> {
     const TURNS: [(ErrorCode, &[&str]); 2] = [
         (ErrorCode::ApprovalDenied, &[" Do not repeat it"]),
