@@ -23,6 +23,33 @@ fn sign_in(person: &mut Person) {
     person.types(&format!("{PASSWORD}\n"));
 }
 
+/// Users learn what to do about a tool that waits. Agents get the code only.
+fn check_next_steps(folder: &Folder) {
+    let hint = "hint: review it: mcpproxy --home FOLDER servers review office";
+    let waits = "`office:list_projects` waits for a review, so agents do not see it.";
+    let called = folder.run(&["call", "tool-read", "office:list_projects"]);
+    assert!(called.contains(&format!("{waits} (")) && called.contains(hint), "{called}");
+    let shown = folder.run(&["tools", "show", "office:list_projects"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains(waits) && shown.contains(hint), "{shown}");
+    let searched = folder.run(&["tools", "search", "list projects"]);
+    assert!(searched.contains("demo:list_projects"), "{searched}");
+    assert!(
+        searched.contains("definitions wait for review: mcpproxy --home FOLDER servers review office"),
+        "{searched}"
+    );
+    let missing = folder.run(&["tools", "show", "office:none"]);
+    assert!(!missing.contains("waits") && missing.contains("tools list"), "{missing}");
+}
+
+/// Ctrl-C decides nothing, and leaves the cursor at the start of a line.
+fn leave_with_ctrl_c(folder: &Folder) {
+    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("NO_COLOR", "1"));
+    anna.sees("or quit? ");
+    anna.types("\u{3}");
+    anna.sees("\r\nerror: You made no decision, so nothing changed.");
+    assert_eq!(anna.leaves(), Some(3), "{}", anna.screen());
+}
+
 #[test]
 fn a_user_reviews_a_server_that_a_script_added() {
     const CALL: [&str; 3] = ["call", "tool-read", "office:list_projects"];
@@ -42,21 +69,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     assert!(!folder.run(&CALL).starts_with("exit 0\n"), "agents do not see its tools");
     let list = folder.run(&["servers", "list"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(list.contains("servers review office"), "{list}");
-    // Users learn what to do about a tool that waits. Agents get the code only.
-    let hint = "hint: review it: mcpproxy --home FOLDER servers review office";
-    let waits = "`office:list_projects` waits for a review, so agents do not see it.";
-    let called = folder.run(&CALL);
-    assert!(called.contains(&format!("{waits} (")) && called.contains(hint), "{called}");
-    let shown = folder.run(&["tools", "show", "office:list_projects"]);
-    assert!(shown.starts_with("exit 1\n") && shown.contains(waits) && shown.contains(hint), "{shown}");
-    let searched = folder.run(&["tools", "search", "list projects"]);
-    assert!(searched.contains("demo:list_projects"), "{searched}");
-    assert!(
-        searched.contains("definitions wait for review: mcpproxy --home FOLDER servers review office"),
-        "{searched}"
-    );
-    let missing = folder.run(&["tools", "show", "office:none"]);
-    assert!(!missing.contains("waits") && missing.contains("tools list"), "{missing}");
+    check_next_steps(&folder);
     let status = folder.run(&["status"]);
     assert!(status.contains("review_waiting office") && status.contains("Reviews "), "{status}");
     let count = folder.json(&["servers", "review", "office"])["entries"].as_array().unwrap().len();
@@ -70,13 +83,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     let wrong = folder.run(&["servers", "review", "office", "--accept", "list_project"]);
     assert!(wrong.starts_with("exit 2\n") && wrong.contains("did you mean `list_projects`?"), "{wrong}");
 
-    // Ctrl-C decides nothing, and leaves the cursor at the start of a line.
-    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("NO_COLOR", "1"));
-    anna.sees("or quit? ");
-    anna.types("\u{3}");
-    anna.sees("\r\nerror: You made no decision, so nothing changed.");
-    assert_eq!(anna.leaves(), Some(3), "{}", anna.screen());
-
+    leave_with_ctrl_c(&folder);
     let mut anna =
         Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60").env("NO_COLOR", "1"));
     anna.sees("office is new: ");
