@@ -87,7 +87,7 @@ error_codes! {
         "No server with this name is available to the agent.",
         "Search without the `server` parameter.";
     ToolQuarantined "tool_quarantined",
-        "The definition of the tool changed, and no user has accepted it yet.",
+        "The definition of the tool is new or changed, and no user has accepted it yet.",
         "Ask the user to review it: `mcpproxy servers review SERVER`.";
     ContractMismatch "contract_mismatch",
         "The tool's contract says that the tool does more than the variant declares.",
@@ -141,7 +141,7 @@ error_codes! {
         "Gateways that share a database have different contracts, and the approval was requested under another one.",
         "Repeat the call with the same `approval_id` later. The operator deploys the same contracts to all gateways.";
     ApprovalStale "approval_stale",
-        "The tool, its contract or the agent's permissions changed after the approval.",
+        "The tool, its contract or the agent's token changed after the approval was requested.",
         "Repeat the call without `approval_id` to request a new approval.";
     TooManyApprovals "too_many_approvals",
         "Too many calls of this agent wait for an approval.",

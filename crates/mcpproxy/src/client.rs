@@ -1,5 +1,6 @@
 //! Talks to the running gateway, over HTTP or HTTPS on this machine.
 
+pub(crate) mod absence;
 pub(crate) mod bridge;
 mod connector;
 pub(crate) mod events;

@@ -20,6 +20,7 @@ mod man;
 mod migrate;
 mod names;
 mod open;
+mod out_file;
 mod policy;
 mod restore;
 mod serve;

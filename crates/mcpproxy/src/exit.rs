@@ -99,6 +99,11 @@ impl Failure {
         self
     }
 
+    /// Adds the code for programs, in parentheses.
+    pub(crate) fn with_code(self, code: &str) -> Self {
+        Self { message: format!("{} ({code})", self.message), ..self }
+    }
+
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -66,10 +66,11 @@ fn parse() -> Result<Cli, Exit> {
     let words: Option<Vec<String>> = args.iter().map(|arg| arg.to_str().map(str::to_owned)).collect();
     let words = words.map(usage::with_help);
     let args = words.as_ref().map_or(args, |words| words.iter().map(Into::into).collect());
-    let error = match Cli::try_parse_from(std::iter::once(program).chain(args)) {
+    let mut error = match Cli::try_parse_from(std::iter::once(program).chain(args)) {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
+    usage::remove_tip_to_escape(&mut error);
     let words = words.unwrap_or_default();
     if let Some(mut advice) = usage::advice(error.kind(), &words) {
         advice.change_hint(|hint| commands::with_given_home(hint, &words));
@@ -88,8 +89,8 @@ const THREADS_MAX: usize = 1024;
 
 /// The number of threads that serve calls, for a machine with this many cores.
 ///
-/// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed over,
-/// and takes a core from the servers, the agents and the database on the same machine.
+/// One thread serves thousands of calls per second. A second one makes each call wait while it is woken and handed
+/// over, and takes a core from the servers, the agents and the database on the same machine.
 fn threads_for(cores: usize) -> usize {
     (cores / 4).max(1)
 }

@@ -216,9 +216,9 @@ async fn an_export_to_a_file_is_whole() {
     assert_eq!(listed["activities"], Value::Array(records));
 
     let nowhere = folder.run(&["activity", "export", "--out", "/nowhere/at/all"]);
-    let start =
-        "exit 1\n--- stdout\n--- stderr\nerror: could not write to `/nowhere/at/all`: No such file or directory";
-    assert!(nowhere.starts_with(start), "{nowhere}");
+    let expected = "exit 1\n--- stdout\n--- stderr\nerror: The folder `/nowhere/at` does not exist.\n\
+                    hint: create it first: mkdir -p /nowhere/at\n";
+    assert_eq!(nowhere, expected);
 }
 
 #[tokio::test]

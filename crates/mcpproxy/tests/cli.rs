@@ -340,7 +340,13 @@ fn tokens() {
     let token = String::from_utf8(output.stdout).unwrap();
     assert!(token.starts_with("mcp_") && token.ends_with('\n') && token.lines().count() == 1, "{token}");
 
-    assert_eq!(output.stderr, b"");
+    // A name may be the one of a server that is added later, so it is only told.
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(told, "note: There is no server `a` yet.\nnote: There is no server `b` yet.\n");
+    let edited = folder.run(&["token", "edit", "ci", "--servers", "a,b,demo,demmo"]);
+    assert!(edited.contains("note: There is no server `demmo` yet. Did you mean `demo`?\n"), "{edited}");
+    assert!(!edited.contains("`demo` yet"), "{edited}");
+    folder.run(&["token", "edit", "ci", "--servers", "a,b"]);
     let bare = folder.command(&["token", "create", "bare"]).output().unwrap();
     assert_snapshot!("token_without_grants", String::from_utf8(bare.stderr).unwrap());
     folder.run(&["token", "revoke", "bare"]);

@@ -91,6 +91,59 @@ fn lists_fit_every_width() {
     assert_eq!(serving.stop(), Some(0));
 }
 
+/// Returns both outputs of a command at 60 columns.
+fn narrow(folder: &Folder, args: &[&str]) -> String {
+    let output = folder.command(args).env("COLUMNS", "60").stdin(Stdio::null()).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    text.replace(&folder.path().display().to_string(), "FOLDER")
+}
+
+/// Pages and messages fit like lists do. Only a command may be longer, on a line of its own.
+#[test]
+fn pages_and_messages_fit() {
+    let folder = Folder::new();
+    folder.write("mcp_config.json", "{\"mcpServers\": {\"demo\": {\"type\": \"demo\"}}}");
+    let serving = Serving::start(&folder);
+    folder.run(&[
+        "call",
+        "tool-write",
+        "demo:update_task_status",
+        "--args",
+        "{\"taskId\": \"t_1\", \"status\": \"done\"}",
+    ]);
+    let record = folder.json(&["activity", "list", "--type", "call"])["activities"][0]["id"].clone();
+    let commands: &[&[&str]] = &[
+        &["users", "list"],
+        &["tools", "show", "demo:update_task_status"],
+        &["activity", "verify"],
+        &["activity", "verify"],
+        &["activity", "show", record.as_str().unwrap()],
+        &["tools", "show", "demo:none"],
+        &["call", "tool-read", "demo:delete_user", "--args", "{\"userId\": \"u_max\"}"],
+        &["call", "tool-read", "demo:none"],
+        &["token", "create", "narrow", "--servers", "none"],
+        &["token", "revoke", "nobody"],
+        &["approvals", "approve", "01JG2"],
+        &["servers", "restart", "none"],
+        &["activity", "export", "--limit", "1"],
+        &["activity", "export", "--out", "/nowhere/at/all"],
+    ];
+    for args in commands {
+        let text = narrow(&folder, args);
+        assert!(!text.is_empty(), "{args:?}");
+        // Arguments and results of a record stay as they were recorded.
+        let is_payload = |line: &&str| line.starts_with("Arguments (") || line.starts_with("Result (");
+        for line in text.lines().take_while(|line| !is_payload(line)) {
+            let is_command = line.trim_start().starts_with("mcpproxy ") || line.starts_with('`');
+            let is_one_word = line.split_whitespace().count() <= 1;
+            assert!(line.chars().count() <= 60 || is_command || is_one_word, "{args:?}: {line:?}\n{text}");
+        }
+    }
+    let text = narrow(&folder, &["tools", "show", "demo:update_task_status"]);
+    assert!(text.contains("update_task_status \\\n    --args '{…}'\n"), "{text}");
+    assert_eq!(serving.stop(), Some(0));
+}
+
 #[test]
 fn colours_are_on_when_they_are_wanted() {
     let folder = Folder::new();

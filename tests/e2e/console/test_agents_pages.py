@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from office import Office
-from user import PASSWORD, Browser
+from user import PASSWORD, Browser, User
 from wire import MODERN, Wire
 
 
@@ -23,11 +23,18 @@ def test_revoke_a_token(office: Office, browser: Browser) -> None:
         assert ada.look()["complaints"] == []
 
 
+def allow_reading(ada: User) -> None:
+    """Chooses all servers and reading. The form begins with nothing chosen."""
+    ada.do("tick", field="servers_of")
+    ada.do("tick", field="read")
+
+
 def test_create_a_token(office: Office, browser: Browser) -> None:
     with office.visitor(browser) as ada:
         ada.open("/ui/agents")
         ada.do("unfold", summary="^create a token$")
         ada.do("fill", field="name", value="newcomer")
+        allow_reading(ada)
         ada.do("press", button="^create the token$")
         token = ada.do("evaluate", script="document.querySelector('#token').innerText").strip()
         assert Wire(office.gateway.mcp, token, MODERN).ask("tools/list")["tools"]
@@ -46,6 +53,7 @@ def test_reload_the_page_with_a_new_token(office: Office, browser: Browser) -> N
             ada.open("/ui/agents")
             ada.do("unfold", summary="^create a token$")
             ada.do("fill", field="name", value=name)
+            allow_reading(ada)
             if not javascript:
                 ada.do("fill", field="password", value=PASSWORD)
             ada.do("press", button="^create the token$")
@@ -84,6 +92,7 @@ def test_copy_a_token(office: Office, browser: Browser) -> None:
         ada.open("/ui/agents")
         ada.do("unfold", summary="^create a token$")
         ada.do("fill", field="name", value="copied")
+        allow_reading(ada)
         ada.do("press", button="^create the token$")
         ada.do("press", button="^copy the token$", then="Copied")
         assert ada.look()["complaints"] == []

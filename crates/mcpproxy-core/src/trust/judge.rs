@@ -19,9 +19,21 @@ pub struct Known {
     /// True for a server that must be reviewed and has never listed anything, wherever its settings come from now.
     pub is_noted: bool,
     pub definitions: HashMap<DefinitionKey, Pinned>,
-    /// Digests of the keys whose stored version cannot be read. Such a definition is held until a user accepts it again,
-    /// because nobody knows whether it was accepted or rejected.
+    /// Digests of the keys whose stored version cannot be read. Such a definition is held until a user accepts it
+    /// again, because nobody knows whether it was accepted or rejected.
     pub damaged: HashSet<Digest>,
+}
+
+impl Known {
+    /// Returns what is known of a server that a user has chosen just now, to use it without a review. It may have
+    /// waited before, under a name that was removed meanwhile. Its next list is a first one again, because an earlier
+    /// list that nobody reviewed says nothing against the choice. What users rejected stays rejected. Once anything is
+    /// accepted, a list is compared with that.
+    #[must_use]
+    pub fn just_chosen(&self) -> Self {
+        let is_known = self.is_known && (has_accepted(self) || !self.damaged.is_empty());
+        Self { is_known, is_noted: self.is_noted && is_known, ..self.clone() }
+    }
 }
 
 /// The stored versions of one definition.

@@ -79,10 +79,12 @@ impl Servers {
     pub(super) fn start(&self, settings: ServerSettings, origin: Origin) {
         let name = settings.name.clone();
         let old = self.find(&name).filter(|old| old.identity() == settings.identity.key());
+        let is_just_chosen = old.as_ref().map_or(origin == Origin::Terminal, |old| old.is_just_chosen());
         let origin = old.map_or(origin, |old| old.origin);
         let is_started = settings.enabled && settings.transport.mistakes().is_none();
         let tokens = Tokens::of(&self.oauth, &settings);
         let server = Arc::new(Server::new(settings, &self.logs, origin, tokens));
+        server.set_just_chosen(is_just_chosen);
         let task = is_started.then(|| {
             let watch = Arc::new(self.watcher());
             tokio::spawn(supervise(Arc::clone(&server), Arc::clone(&self.demo), watch))

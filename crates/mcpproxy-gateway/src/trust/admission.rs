@@ -34,7 +34,9 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     let listed = server.offers();
     let snapshot = state.snapshot.load_full();
     let rules = state.trust.rules(&snapshot.settings, &server.settings, server.origin);
+    let is_just_chosen = server.is_just_chosen();
     let known = match newest(state, server, &before).await {
+        Ok((version, known)) if is_just_chosen => Some((version, Arc::new(known.just_chosen()))),
         Ok(known) => Some(known),
         // This very list was judged by stored pins. A database that is away for a moment is no news about it.
         Err(error) if before.known.is_some() && Arc::ptr_eq(&before.listed, &listed) => {
@@ -72,20 +74,22 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
             }
             match keep(state, server, &judged, read).await {
                 Ok(saved) => {
+                    // The choice counts for one list. What the server lists later is a change.
+                    server.set_just_chosen(false);
                     judged.hold_unsaved(&saved.1);
                     known = Some(saved);
                     seen_ms = Some(now_ms());
                 }
                 Err(error) => {
                     tracing::error!(server = %server.name(), %error, "could not store pins; new definitions are held");
-                    judged.hold_news(Held::Unreadable);
+                    judged.hold_news(|_| Held::Unreadable);
                     pace.step(now);
                     again = pace.next().max(Some(now + STORE_PAUSE));
                 }
             }
         } else {
             // Held at once, and stored later.
-            judged.hold_news(Held::Changed);
+            judged.hold_news(JudgedDefinition::news);
             again = pace.next();
         }
     }
@@ -204,10 +208,10 @@ impl Judged {
     }
 
     /// Holds what would be admitted, because it is not stored yet.
-    fn hold_news(&mut self, reason: Held) {
+    fn hold_news(&mut self, reason: impl Fn(&JudgedDefinition) -> Held) {
         for one in &mut self.all {
             if matches!(one.judgement.verdict, Verdict::Admitted(_)) {
-                one.judgement.verdict = Verdict::Held(reason);
+                one.judgement.verdict = Verdict::Held(reason(one));
             }
         }
     }
@@ -218,7 +222,7 @@ impl Judged {
             let accepted = saved.definitions.get(&one.definition.key).and_then(|pinned| pinned.accepted.as_ref());
             let is_saved = accepted.is_some_and(|accepted| Some(accepted.pin) == one.pin);
             if matches!(one.judgement.verdict, Verdict::Admitted(_)) && !is_saved {
-                one.judgement.verdict = Verdict::Held(Held::Changed);
+                one.judgement.verdict = Verdict::Held(one.news());
             }
         }
     }
@@ -267,7 +271,8 @@ impl Judged {
         Admission { listed, offers, is_open, held: Arc::new(held), known, seen_ms: before.seen_ms }
     }
 
-    /// Returns the lists without what is held. Resources are in no judgement, so all of them go if the server is closed.
+    /// Returns the lists without what is held. Resources are in no judgement, so all of them go if the server is
+    /// closed.
     fn without(&self, listed: &Offers, held: &BTreeMap<DefinitionKey, Quarantined>, is_open: bool) -> Offers {
         let tools: HashMap<String, Quarantined> = held
             .iter()
@@ -296,6 +301,11 @@ impl Judged {
 }
 
 impl JudgedDefinition {
+    /// Returns the reason to hold what would be admitted: only what was accepted before can change.
+    fn news(&self) -> Held {
+        if self.judgement.change.is_some() { Held::Changed } else { Held::New }
+    }
+
     /// Returns true if the store does not know this result.
     pub(super) fn is_news(&self, known: &Known) -> bool {
         match self.judgement.verdict {
@@ -309,8 +319,8 @@ impl JudgedDefinition {
     }
 }
 
-/// Lists the definitions of a server. Of two with the same name, agents see the first. A server that lists only resources
-/// has one that stands for it.
+/// Lists the definitions of a server. Of two with the same name, agents see the first. A server that lists only
+/// resources has one that stands for it.
 pub(crate) fn definitions(listed: &Offers) -> Vec<Definition> {
     let tools = listed.tools.tools().map(|tool| Definition::tool(tool.name.tool(), &tool.json));
     let prompts = listed.prompts.iter().filter_map(|json| Definition::prompt(json));

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     /// True while a later judgement is planned.
     is_planned: AtomicBool,
     pub(crate) origin: Origin,
+    /// True from the moment at which a user chose the server until its first list is stored.
+    is_just_chosen: AtomicBool,
     /// The access token, for a server that may ask for OAuth.
     pub(crate) tokens: Option<Arc<Tokens>>,
     restarts: AtomicU64,
@@ -102,6 +104,7 @@ impl Server {
             is_judged: watch::channel(false).0,
             is_planned: AtomicBool::new(false),
             origin,
+            is_just_chosen: AtomicBool::new(false),
             tokens,
             restarts: AtomicU64::new(0),
             was_tried: AtomicBool::new(!settings.enabled || settings.transport.mistakes().is_some()),
@@ -117,6 +120,15 @@ impl Server {
 
     pub(crate) fn name(&self) -> &ServerName {
         &self.settings.name
+    }
+
+    /// Returns true if a user has just chosen the server, and no list of it is stored since then.
+    pub(crate) fn is_just_chosen(&self) -> bool {
+        self.is_just_chosen.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_just_chosen(&self, is_just_chosen: bool) {
+        self.is_just_chosen.store(is_just_chosen, Ordering::Release);
     }
 
     /// Returns the newest lists, judged or not.
@@ -165,8 +177,8 @@ impl Server {
         self.settings.identity.key()
     }
 
-    /// Returns true if the newest list still describes the tool as it is in this snapshot's offers. A list that was read
-    /// after the snapshot may be unjudged, and a call must not slip through before its judgement.
+    /// Returns true if the newest list still describes the tool as it is in this snapshot's offers. A list that was
+    /// read after the snapshot may be unjudged, and a call must not slip through before its judgement.
     pub(crate) fn still_lists(&self, tool: &Offered, offers: &Arc<Offers>) -> bool {
         let (admission, listed) = (self.admission.load(), self.offers.load());
         if Arc::ptr_eq(&admission.offers, offers) && Arc::ptr_eq(&admission.listed, &listed) {
@@ -353,8 +365,8 @@ impl Server {
     }
 }
 
-/// Returns how many slots one agent may hold. An eighth is left for other agents, so that they need not wait until a slow
-/// call ends. With fewer than four slots, that would cost a single agent too much.
+/// Returns how many slots one agent may hold. An eighth is left for other agents, so that they need not wait until a
+/// slow call ends. With fewer than four slots, that would cost a single agent too much.
 fn share_of(slots: usize) -> usize {
     match slots {
         0..4 => slots,

@@ -93,6 +93,31 @@ impl Change {
     }
 }
 
+/// The page that lists these changes and their answers.
+const PAGE: &str = include_str!("../../../../docs/approvals.md");
+
+impl Change {
+    /// Returns the words of its row on the page.
+    fn row(self) -> &'static str {
+        match self {
+            Self::Tool => "| the definition of the tool |",
+            Self::Critical | Self::StepUp | Self::Words => "| any field of the contract, ",
+            Self::Revoked => "| the agent's token was revoked ",
+            Self::Policy => "| a policy now forbids the call |",
+            Self::Permission => "| the token no longer has a permission ",
+            Self::NoTool | Self::Forbidden => "| the server no longer lists the tool, or the contract forbids it |",
+        }
+    }
+
+    /// Checks that the page has this answer, and the right word for the approval.
+    fn check_page(self, state: ApprovalState) {
+        let row = PAGE.lines().find(|line| line.starts_with(self.row()));
+        let row = row.unwrap_or_else(|| panic!("{self:?} is not on the page"));
+        let word = if state == ApprovalState::Cancelled { "| cancelled |" } else { "| valid until it expires" };
+        assert!(row.contains(&format!("| `{}` |", self.for_held())) && row.contains(word), "{self:?}: {row}");
+    }
+}
+
 #[tokio::test]
 async fn a_held_call_is_decided_again() {
     for change in CHANGES {
@@ -113,6 +138,7 @@ async fn a_held_call_is_decided_again() {
             _ => ApprovalState::Cancelled,
         };
         assert_eq!(stage.state(&id).await, expected, "{change:?}");
+        change.check_page(expected);
     }
 }
 

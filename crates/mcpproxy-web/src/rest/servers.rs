@@ -208,7 +208,9 @@ async fn restart_server(
     let name = server_name(name)?;
     web.gateway.restart(&name).map_err(|refused| match refused {
         NotRestarted::NoServer => Problem::SERVER_NOT_FOUND,
-        NotRestarted::Disabled => Problem::SERVER_DISABLED,
+        NotRestarted::Disabled => {
+            Problem::SERVER_DISABLED.hint(format!("enable it with `mcpproxy servers enable {name}`"))
+        }
         NotRestarted::Misconfigured(reason) => Problem::SERVER_MISCONFIGURED
             .message(format!("server {name} cannot start, because its settings have a mistake: {reason}")),
     })?;

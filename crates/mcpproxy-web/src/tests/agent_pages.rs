@@ -143,6 +143,7 @@ async fn bad_forms() {
     let person = fixture.person("anna", "no hash").await;
     for fields in [
         "name=a&servers_of=all",
+        "name=a&read=on",
         "name=&servers_of=all&read=on",
         "name=a%2Fb%3Cscript%3E&servers_of=all&read=on",
         "name=a&servers_of=some&read=on",

@@ -9,6 +9,7 @@ use mcpproxy_store::Store;
 use serde_json::json;
 
 use crate::archive::{self, Archive, Manifest, Overwrite};
+use crate::commands::out_file::check_folder_of;
 use crate::database::{check_not_gone, location, not_opened};
 use crate::exit::Exit;
 use crate::home::Home;
@@ -44,6 +45,7 @@ pub(crate) async fn run(home: &Home, format: Format, backup: &Backup) -> anyhow:
 
 async fn write(home: &Home, format: Format, backup: &Backup) -> anyhow::Result<Exit> {
     archive::key(home)?;
+    check_folder_of(&backup.file)?;
     let location = location(home)?;
     check_not_gone(home, &location)?;
     let store = Store::open_read_only(&location).await.map_err(|error| not_opened(home, &location, error))?;

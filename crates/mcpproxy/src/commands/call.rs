@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::client::events::Events;
 use crate::client::jsonrpc::{ENDPOINT, Envelope, REVISION, agent_headers};
-use crate::client::{Http, is_event_stream, no_gateway, read_body};
+use crate::client::{Http, absence, is_event_stream, no_gateway, read_body};
 use crate::commands::names;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -132,7 +132,19 @@ pub(crate) async fn run(home: &Home, format: Format, command: CallCommand) -> an
     let args = call.args.as_deref().map(read_args).transpose()?;
     let request = serde_json::to_string(&Request::new(variant, tool, args.as_deref(), &call))?;
     let Some(envelope) = send(home, tool, request).await? else { return Ok(Exit::Interrupted) };
-    answer::print(format, &envelope, &Invocation::new(home, variant, tool, &call))
+    match answer::print(format, &envelope, &Invocation::new(home, variant, tool, &call)) {
+        Err(error) => Err(explained(home, tool, error, &envelope).await),
+        done => done,
+    }
+}
+
+/// Says to the user why a tool is not there. The answer itself, which an agent gets too, does not say it.
+async fn explained(home: &Home, tool: &ToolName, error: anyhow::Error, envelope: &Envelope) -> anyhow::Error {
+    let Some(code) = answer::missing(envelope) else { return error };
+    match absence::failure(home, tool, Exit::Refused).await {
+        Some(failure) => failure.with_code(code.as_str()).into(),
+        None => error,
+    }
 }
 
 #[derive(Serialize)]

@@ -17,6 +17,7 @@ use crate::database;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::secret::random_bytes;
+use crate::known_tools;
 use crate::terminal::listing::Cell;
 use crate::terminal::output::{self, Format, line};
 use crate::terminal::style::of_state;
@@ -151,7 +152,14 @@ pub(crate) async fn run(home: &Home, format: Format, command: TokenCommand) -> a
     home.create()?;
     let store = database::open(home).await?;
     let outcome = match command {
-        TokenCommand::Create(create) => self::create(&store, format, create).await,
+        TokenCommand::Create(create) => {
+            let servers = create.servers.clone();
+            let outcome = self::create(&store, format, create).await;
+            if outcome.is_ok() {
+                note_unknown_servers(home, servers.as_deref()).await;
+            }
+            outcome
+        }
         TokenCommand::List => list(&store, format).await,
         TokenCommand::Edit(edit) => self::edit(home, &store, edit).await,
         TokenCommand::Revoke { name } => revoke(home, &store, &name).await,
@@ -189,8 +197,32 @@ async fn create(store: &Store, format: Format, create: Create) -> anyhow::Result
     Ok(())
 }
 
+/// Notes the names that no server has. Such a name is no error, because the server may be added later.
+async fn note_unknown_servers(home: &Home, chosen: Option<&[ServerName]>) {
+    let Some(chosen) = chosen else { return };
+    // The token is made. Without a list of servers, nothing is said about their names.
+    let Some(known) = known_servers(home).await else { return };
+    for name in chosen.iter().filter(|name| !known.iter().any(|one| one == name.as_str())) {
+        let near = nearest(name.as_str(), known.iter().map(String::as_str));
+        let near = near.map(|near| format!(" Did you mean `{}`?", line(near))).unwrap_or_default();
+        output::tell(&format!("note: There is no server `{name}` yet.{near}"));
+    }
+}
+
+/// Lists the servers of the running gateway, or those in the settings.
+async fn known_servers(home: &Home) -> Option<Vec<String>> {
+    if home.running().ok()?.is_some() {
+        let answer = Rest::connect(home).ok()?.ask(Method::GET, "/api/v1/servers").await.ok()?;
+        let servers = answer.get("servers")?.as_array()?;
+        return Some(servers.iter().filter_map(|server| Some(server.get("name")?.as_str()?.to_owned())).collect());
+    }
+    let files = known_tools::files(home).ok()?;
+    Some(files.settings.servers.iter().map(|server| server.name.to_string()).collect())
+}
+
 async fn edit(home: &Home, store: &Store, edit: Edit) -> anyhow::Result<()> {
     let name = edit.name.clone();
+    let servers = edit.servers.clone();
     let no_agent = || StoreError::NoSuchAgent { name: name.clone() };
     let Some(before) = store.find_scope(&name).await? else {
         return Err(unknown_agent(store, &name, no_agent()).await);
@@ -199,6 +231,7 @@ async fn edit(home: &Home, store: &Store, edit: Edit) -> anyhow::Result<()> {
         return Err(unknown_agent(store, &name, error).await);
     }
     output::tell(&format!("Changed the token of {}.", line(&name)));
+    note_unknown_servers(home, servers.as_deref()).await;
     forget_revoked(home).await;
     Ok(())
 }

@@ -11,15 +11,15 @@ use mcpproxy_core::{RiskLevel, ServerName, ToolName};
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
-use crate::client::{Rest, state};
+use crate::client::{Rest, absence, state};
 use crate::commands::names;
 use crate::exit::Exit;
 use crate::home::Home;
 use crate::terminal::listing::{Cell, listing};
-use crate::terminal::output::{Format, line, lines, member, shorten};
+use crate::terminal::output::{self, Format, line, lines, member, shorten};
 use crate::terminal::size::prose_columns;
 use crate::terminal::style::Tone;
-use crate::terminal::wrap::hanging;
+use crate::terminal::wrap::{hanging, width};
 
 const DESCRIPTION_MAX_CHARS: usize = 80;
 /// Width of `Annotations:  `.
@@ -104,8 +104,9 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
         ToolsCommand::List { server } => {
             let rest = Rest::connect(home)?;
             let answer = rest.ask(Method::GET, &path("/api/v1/tools", &[("server", server.clone())])).await?;
-            let waiting = waiting(home, &rest, &answer, server.as_deref()).await;
-            format.print(&answer, || list(&answer, &waiting))?;
+            let unseen = Unseen::of(home, &rest, server.as_deref()).await;
+            format.print(&answer, || list(&answer, &unseen))?;
+            unseen.tell_below(&answer);
             state::warn(home, &rest).await;
         }
         ToolsCommand::Search { query, limit, server, explain } => {
@@ -118,12 +119,18 @@ pub(crate) async fn run(home: &Home, format: Format, command: ToolsCommand) -> a
                 ("explain", explain),
             ];
             let answer = rest.ask(Method::GET, &path("/api/v1/tools/search", &pairs)).await?;
-            let waiting = waiting(home, &rest, &answer, server.as_deref()).await;
-            format.print(&answer, || search::found(&answer, &waiting))?;
+            let unseen = Unseen::of(home, &rest, server.as_deref()).await;
+            format.print(&answer, || search::found(&answer, &unseen.all()))?;
+            unseen.tell_below(&answer);
         }
         ToolsCommand::Show { name } => {
             let path = format!("/api/v1/tools/{}/{}", name.server(), name.tool());
-            let tool = Rest::connect(home)?.ask(Method::GET, &path).await?;
+            let tool = match Rest::connect(home)?.ask(Method::GET, &path).await {
+                Ok(tool) => tool,
+                Err(error) => {
+                    return Err(absence::failure(home, &name, Exit::Failed).await.map_or(error, Into::into));
+                }
+            };
             format.print(&tool, || show(&tool))?;
         }
     }
@@ -141,21 +148,55 @@ fn path(path: &str, pairs: &[(&str, Option<String>)]) -> String {
     format!("{path}?{}", query.finish())
 }
 
-/// If an answer has no tools, returns a line for each server whose definitions wait for a review.
-async fn waiting(home: &Home, rest: &Rest, answer: &Value, server: Option<&str>) -> String {
-    if !members(answer, "tools").is_empty() {
-        return String::new();
-    }
-    // The answer itself is printed. Servers that cannot be read are no reason to fail.
-    let servers = rest.ask(Method::GET, "/api/v1/servers").await.unwrap_or_default();
-    let asked = members(&servers, "servers").iter().filter(|one| server.is_none_or(|name| member(one, "name") == name));
-    asked.filter_map(|one| Some(format!("{}\n", state::waiting(home, one)?))).collect()
+/// Servers with tools that no list has, each in a line with the command that helps. Only users see these lines.
+#[derive(Default)]
+struct Unseen {
+    /// Servers whose definitions wait for a review.
+    waiting: String,
+    /// Disabled servers.
+    disabled: String,
 }
 
-fn list(answer: &Value, waiting: &str) -> String {
+impl Unseen {
+    /// Finds such servers among all, or for the one that the user named.
+    async fn of(home: &Home, rest: &Rest, server: Option<&str>) -> Self {
+        // The answer itself is printed. Servers that cannot be read are no reason to fail.
+        let servers = rest.ask(Method::GET, "/api/v1/servers").await.unwrap_or_default();
+        let mut unseen = Self::default();
+        for one in members(&servers, "servers") {
+            let name = member(one, "name");
+            if server.is_some_and(|asked| asked != name) {
+                continue;
+            }
+            unseen.waiting.extend(state::waiting(home, one).map(|text| text + "\n"));
+            if member(one, "state") == "disabled" {
+                let command = home.command("mcpproxy", &format!("servers enable {name}"));
+                unseen.disabled.push_str(&format!("{name} is disabled. To enable it: {command}\n"));
+            }
+        }
+        unseen
+    }
+
+    fn all(&self) -> String {
+        format!("{}{}", self.waiting, self.disabled)
+    }
+
+    /// Tells below a list with tools what the list does not have. A list without tools has these lines itself. A
+    /// disabled server was disabled on purpose, so nobody is reminded of it.
+    fn tell_below(&self, answer: &Value) {
+        if !members(answer, "tools").is_empty() && !self.waiting.is_empty() {
+            output::tell(&self.waiting);
+        }
+    }
+}
+
+fn list(answer: &Value, unseen: &Unseen) -> String {
     let tools = members(answer, "tools");
-    if tools.is_empty() && !waiting.is_empty() {
-        return format!("No tool is accepted yet.\n{waiting}");
+    if tools.is_empty() && !unseen.waiting.is_empty() {
+        return format!("No tool is accepted yet.\n{}", unseen.all());
+    }
+    if tools.is_empty() && !unseen.disabled.is_empty() {
+        return format!("No tools.\n{}", unseen.disabled);
     }
     if tools.is_empty() {
         return "No tools yet. See the state of the servers with `mcpproxy servers list`.\n".to_owned();
@@ -210,7 +251,7 @@ fn show(tool: &Value) -> String {
     } else {
         (
             format!("Call with:    {call_with}\nRisk:         {risk}\nNeeds:        {}", needs(tool)),
-            format!("Try:\n  mcpproxy call {command} {name} --args '{{…}}'\n"),
+            format!("Try:\n{}", example(&format!("mcpproxy call {command} {name}"), "--args '{…}'", prose_columns())),
         )
     };
     format!(
@@ -219,6 +260,12 @@ fn show(tool: &Value) -> String {
         hanging(&annotations(tool), prose_columns(), ANNOTATIONS_INDENT),
         pretty("inputSchema"),
     )
+}
+
+/// Formats a command. If it is too wide for the terminal, the shell's own line break keeps it copyable.
+fn example(command: &str, option: &str, columns: usize) -> String {
+    let whole = format!("  {command} {option}");
+    if width(&whole) <= columns { format!("{whole}\n") } else { format!("  {command} \\\n    {option}\n") }
 }
 
 /// Lists the annotations of a tool, such as `readOnlyHint: true`.

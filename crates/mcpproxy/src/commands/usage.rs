@@ -8,7 +8,7 @@ mod add;
 mod call;
 mod words;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::line;
@@ -63,6 +63,7 @@ pub(crate) fn advice(kind: ErrorKind, args: &[String]) -> Option<Failure> {
         (ErrorKind::InvalidSubcommand, ["call", word, ..]) => {
             call::without_variant(word, args).or_else(|| words::misspelled(&words, &positions, args))
         }
+        (ErrorKind::UnknownArgument, ["activity", "export", ..]) => export_limit(args),
         (ErrorKind::UnknownArgument, ["call", _, _, _, ..]) => call::without_args(args, positions.get(3..)?),
         (ErrorKind::ValueValidation, ["call", _, tool, ..] | ["tools" | "contract", "show", tool, ..])
             if !tool.contains(':') =>
@@ -73,6 +74,14 @@ pub(crate) fn advice(kind: ErrorKind, args: &[String]) -> Option<Failure> {
             words::advice(words, args).or_else(|| words::misspelled(words, &positions, args))
         }
         _ => None,
+    }
+}
+
+/// Removes clap's tip to write `-- --option`. People who mistype an option do not mean a value.
+pub(crate) fn remove_tip_to_escape(error: &mut clap::Error) {
+    let tips = |value: &ContextValue| value.to_string().contains("as a value, use '");
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::Suggested).is_some_and(tips) {
+        error.remove(ContextKind::Suggested);
     }
 }
 
@@ -91,6 +100,17 @@ fn without_dashes(name: &str, given: &str, before: &[String], rest: &[String]) -
     };
     let all: Vec<String> = before.iter().cloned().chain([option.to_owned()]).chain(rest.iter().cloned()).collect();
     Failure::new(Exit::Usage, message).hint(command(&all))
+}
+
+/// Advises on the number of records of an export, which has everything that matches.
+fn export_limit(args: &[String]) -> Option<Failure> {
+    let at = args.iter().position(|arg| arg == "--limit" || arg.starts_with("--limit="))?;
+    let given = args.get(at)?.split_once('=').map(|(_, value)| value).or_else(|| args.get(at + 1).map(String::as_str));
+    let limit: u32 = given?.parse().ok()?;
+    let message = "An export has all records that match, so it has no `--limit`.";
+    Some(Failure::new(Exit::Usage, message).hint(format!(
+        "export the records of a time with `--since`, or list the newest with `mcpproxy activity list --limit {limit} -o json`"
+    )))
 }
 
 /// Advises on a port without an address.
@@ -176,6 +196,14 @@ mod tests {
         check("servers add --name web --url http://h/mcp", Some("hint: mcpproxy servers add web --url http://h/mcp"));
         check("servers add foo --transport stdio --command npx", Some("hint: mcpproxy servers add foo -- npx"));
         check("servers add --command npx", Some("hint: mcpproxy servers add NAME -- npx"));
+        check(
+            "activity export --limit 1",
+            Some(
+                "hint: export the records of a time with `--since`, or list the newest with `mcpproxy activity list \
+                 --limit 1 -o json`",
+            ),
+        );
+        check("activity export --nonsense", None);
         check("tools list foo", None);
         check("serve --port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
         check("serve -p=9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));
@@ -196,6 +224,18 @@ mod tests {
         check("servers lst -o json", Some("hint: use `mcpproxy servers list -o json`"));
         check("nonsense", Some("hint: list the commands with `mcpproxy --help`"));
         check("policy nonsense", Some("hint: list the commands with `mcpproxy policy --help`"));
+    }
+
+    #[test]
+    fn no_tip_says_that_an_option_is_a_value() {
+        use clap::Parser as _;
+        for given in ["activity export --nonsense", "tools show --nonsense"] {
+            let args = words(given);
+            let mut error = crate::commands::Cli::try_parse_from(words("mcpproxy").iter().chain(&args)).unwrap_err();
+            assert!(error.to_string().contains("-- --nonsense"), "clap gives this tip: {error}");
+            remove_tip_to_escape(&mut error);
+            assert!(error.to_string().contains("--nonsense") && !error.to_string().contains("-- --"), "{error}");
+        }
     }
 
     #[test]

@@ -144,7 +144,7 @@ async fn list(home: &Home, format: Format) -> anyhow::Result<()> {
     let users = Users { users: accounts.iter().map(User::from).collect() };
     format.print(&users, || {
         if accounts.is_empty() {
-            return "No users yet. Open the setup link that `mcpproxy serve` prints.\n".to_owned();
+            return "No users yet.\nOpen the setup link that `mcpproxy serve` prints.\n".to_owned();
         }
         let rows = accounts.iter().zip(&users.users).map(|(account, user)| {
             let factor = match (account.has_password || account.provider.is_some(), account.is_enrolled) {

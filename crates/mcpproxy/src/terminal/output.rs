@@ -13,7 +13,7 @@ use crate::terminal::listing::{self, Cell};
 use crate::terminal::size::columns;
 use crate::terminal::style::{Colours, Tone};
 use crate::terminal::visible;
-use crate::terminal::wrap::hanging;
+use crate::terminal::wrap::{self, hanging};
 
 /// The format of data on standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,17 +58,31 @@ pub(crate) fn rewrite_commands(rewrite: impl Fn(&str) -> String + Send + Sync + 
     let _set_before = COMMANDS.set(Box::new(rewrite));
 }
 
-/// Prints a message on standard error. A closed standard error is not an error.
+/// Prints a message on standard error, wrapped to the width of the terminal. A closed standard error is not an error.
 pub(crate) fn tell(text: &str) {
+    write_error(&fitted_message(text));
+}
+
+/// Makes the commands of a message complete, and wraps it. Commands come first, because they make it longer.
+fn fitted_message(text: &str) -> String {
     let text = text.trim_end_matches('\n');
     let text = COMMANDS.get().map_or_else(|| text.to_owned(), |rewrite| rewrite(text));
+    columns().map_or_else(|| text.clone(), |columns| wrap::message(&text, columns))
+}
+
+/// Wraps a line of data to the width of the terminal, and indents every line but the first. In a pipe, it stays whole.
+pub(crate) fn fitted(text: &str, indent: usize) -> String {
+    columns().map_or_else(|| text.to_owned(), |columns| hanging(text, columns, indent))
+}
+
+fn write_error(text: &str) {
     let _stderr_is_closed = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints an error on standard error: `error:` and `hint:` stand out.
 pub(crate) fn tell_error(text: &str) {
     let colours = Colours::of(&io::stderr());
-    let lines: Vec<String> = format!("error: {text}")
+    let lines: Vec<String> = fitted_message(&format!("error: {text}"))
         .lines()
         .map(|line| {
             let label = [("error:", Tone::Bad), ("hint:", Tone::Strong), ("warning:", Tone::Warning)];
@@ -76,22 +90,16 @@ pub(crate) fn tell_error(text: &str) {
             found.map_or_else(|| line.to_owned(), |(label, tone, rest)| format!("{}{rest}", colours.paint(tone, label)))
         })
         .collect();
-    tell(&lines.join("\n"));
+    write_error(&lines.join("\n"));
 }
 
 /// Prints a warning on standard error, wrapped to the width of the terminal.
 pub(crate) fn warn(text: &str) {
-    let text = wrapped_warning(text, columns());
-    tell(&text.replacen(WARNING, &Colours::of(&io::stderr()).paint(Tone::Warning, WARNING), 1));
+    let text = fitted_message(&format!("{WARNING} {text}"));
+    write_error(&text.replacen(WARNING, &Colours::of(&io::stderr()).paint(Tone::Warning, WARNING), 1));
 }
 
 const WARNING: &str = "warning:";
-
-/// Wraps a warning. Without a known width, such as in a pipe, it stays on one line.
-fn wrapped_warning(text: &str, columns: Option<usize>) -> String {
-    let text = format!("{WARNING} {text}");
-    columns.map_or_else(|| text.clone(), |columns| hanging(&text, columns, 0))
-}
 
 /// Rings the terminal bell if standard error is a terminal.
 pub(crate) fn ring() {
@@ -173,8 +181,6 @@ mod tests {
         assert_eq!(shorten("abcdef", 4), "abc…");
         assert_eq!([sentence("gone"), sentence("gone."), sentence("gone? ")], ["gone.", "gone.", "gone?"]);
         assert_eq!(shorten("abcd", 4), "abcd");
-        assert_eq!(wrapped_warning("one two three", None), "warning: one two three");
-        assert_eq!(wrapped_warning("one two three", Some(20)), "warning: one two\nthree");
         assert_eq!((counted(0, "server"), counted(1, "server")), ("0 servers".to_owned(), "1 server".to_owned()));
     }
 }

@@ -48,6 +48,41 @@ pub(crate) fn hanging(text: &str, room: usize, indent: usize) -> String {
     wrap(text, room.saturating_sub(indent)).join(&format!("\n{:indent$}", ""))
 }
 
+/// Wraps a message for people, line by line. A command between backticks stays whole, and one at the end of a line gets
+/// its own line, so that both can be copied. Lines that are indented, aligned or coloured stay as they are.
+pub(crate) fn message(text: &str, room: usize) -> String {
+    text.split('\n').map(|line| message_line(line, room)).collect::<Vec<_>>().join("\n")
+}
+
+fn message_line(line: &str, room: usize) -> String {
+    if width(line) <= room || line.starts_with(' ') || line.contains("  ") || line.contains('\u{1b}') {
+        return line.to_owned();
+    }
+    let (prose, command) = match line.find(COMMAND) {
+        Some(at) if !line.get(..at).unwrap_or_default().contains('`') => line.split_at(at + 1),
+        Some(_) | None => (line, ""),
+    };
+    // A space that must not be broken is replaced while the text is wrapped.
+    let mut is_code = false;
+    let kept: String = prose
+        .chars()
+        .map(|c| {
+            is_code ^= c == '`';
+            if c == ' ' && is_code { KEPT_SPACE } else { c }
+        })
+        .collect();
+    // Without its second half, a backtick marks nothing.
+    let mut out = wrap(if is_code { prose } else { &kept }, room).join("\n").replace(KEPT_SPACE, " ");
+    if !command.is_empty() {
+        out.push_str(&format!("\n  {}", command.trim_start()));
+    }
+    out
+}
+
+/// Begins a command at the end of a line.
+const COMMAND: &str = ": mcpproxy ";
+const KEPT_SPACE: char = '\u{F8FF}';
+
 /// Cuts a text at a space and marks the cut with an ellipsis.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     if width(text) <= room {
@@ -89,6 +124,20 @@ mod tests {
         assert_eq!(wrap_after("one two three", 4, 9), ["one", "two three"]);
         assert_eq!(hanging("one two three", 9, 2), "one two\n  three");
         assert_eq!((longest_word("a bcd ef"), width("日本"), width("✓ ok")), (3, 4, 4));
+    }
+
+    #[test]
+    fn messages_keep_commands_whole() {
+        let check = |text: &str, expected: &str| assert_eq!(message(text, 20), expected);
+        check("short: mcpproxy a b", "short: mcpproxy a b");
+        check("see all of them: mcpproxy tools list --all", "see all of them:\n  mcpproxy tools list --all");
+        check("run it with `mcpproxy tools list` and wait", "run it with\n`mcpproxy tools list`\nand wait");
+        check("one ` backtick is no code here", "one ` backtick is no\ncode here");
+        check(
+            "first line is a long one\n  mcpproxy stays as it is here",
+            "first line is a long\none\n  mcpproxy stays as it is here",
+        );
+        check("NAME  STATE   RESTARTS  REASON", "NAME  STATE   RESTARTS  REASON");
     }
 
     #[test]

@@ -23,6 +23,33 @@ fn sign_in(person: &mut Person) {
     person.types(&format!("{PASSWORD}\n"));
 }
 
+/// Users learn what to do about a tool that waits. Agents get the code only.
+fn check_next_steps(folder: &Folder) {
+    let hint = "hint: review it: mcpproxy --home FOLDER servers review office";
+    let waits = "`office:list_projects` waits for a review, so agents do not see it.";
+    let called = folder.run(&["call", "tool-read", "office:list_projects"]);
+    assert!(called.contains(&format!("{waits} (")) && called.contains(hint), "{called}");
+    let shown = folder.run(&["tools", "show", "office:list_projects"]);
+    assert!(shown.starts_with("exit 1\n") && shown.contains(waits) && shown.contains(hint), "{shown}");
+    let searched = folder.run(&["tools", "search", "list projects"]);
+    assert!(searched.contains("demo:list_projects"), "{searched}");
+    assert!(
+        searched.contains("definitions wait for review: mcpproxy --home FOLDER servers review office"),
+        "{searched}"
+    );
+    let missing = folder.run(&["tools", "show", "office:none"]);
+    assert!(!missing.contains("waits") && missing.contains("tools list"), "{missing}");
+}
+
+/// Ctrl-C decides nothing, and leaves the cursor at the start of a line.
+fn leave_with_ctrl_c(folder: &Folder) {
+    let mut anna = Person::runs(folder.command(&["servers", "review", "office"]).env("NO_COLOR", "1"));
+    anna.sees("or quit? ");
+    anna.types("\u{3}");
+    anna.sees("\r\nerror: You made no decision, so nothing changed.");
+    assert_eq!(anna.leaves(), Some(3), "{}", anna.screen());
+}
+
 #[test]
 fn a_user_reviews_a_server_that_a_script_added() {
     const CALL: [&str; 3] = ["call", "tool-read", "office:list_projects"];
@@ -42,6 +69,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     assert!(!folder.run(&CALL).starts_with("exit 0\n"), "agents do not see its tools");
     let list = folder.run(&["servers", "list"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(list.contains("servers review office"), "{list}");
+    check_next_steps(&folder);
     let status = folder.run(&["status"]);
     assert!(status.contains("review_waiting office") && status.contains("Reviews "), "{status}");
     let count = folder.json(&["servers", "review", "office"])["entries"].as_array().unwrap().len();
@@ -55,6 +83,7 @@ fn a_user_reviews_a_server_that_a_script_added() {
     let wrong = folder.run(&["servers", "review", "office", "--accept", "list_project"]);
     assert!(wrong.starts_with("exit 2\n") && wrong.contains("did you mean `list_projects`?"), "{wrong}");
 
+    leave_with_ctrl_c(&folder);
     let mut anna =
         Person::runs(folder.command(&["servers", "review", "office"]).env("COLUMNS", "60").env("NO_COLOR", "1"));
     anna.sees("office is new: ");
@@ -81,6 +110,9 @@ fn a_user_reviews_a_server_that_a_script_added() {
     // A rejection can be taken back, on purpose and by a user.
     let read = folder.run(&["servers", "review", "office", "--rejected"]);
     assert!(read.contains(", and rejected\n") && read.contains("Rejected by anna on "), "{read}");
+    assert!(read.contains("To decide, run this in a terminal:\n"), "{read}");
+    assert!(read.contains("  mcpproxy --home FOLDER servers review office --rejected\n"), "{read}");
+    assert!(read.contains("/ui/servers/office/review?of=rejected\n"), "{read}");
     let entry = folder.json(&["servers", "review", "office", "--rejected"])["entries"][0].clone();
     assert_eq!((entry["reason"].as_str(), entry["rejected_by"].as_str()), (Some("rejected"), Some("anna")), "{entry}");
     let name = entry["name"].as_str().filter(|name| !name.is_empty()).or(entry["kind"].as_str()).unwrap();
@@ -154,4 +186,34 @@ fn a_user_signs_in_to_add_a_server_without_a_review() {
     assert!(!folder.run(&["call", "tool-read", "bureau:list_projects"]).starts_with("exit 0\n"));
     let settings = folder.read("mcp_config.json");
     assert_eq!(settings.matches("\"first_sight\": \"review\"").count(), 1, "{settings}");
+
+    // The consent of a later day counts, also for a server that waited before.
+    assert!(folder.run(&["servers", "remove", "office"]).starts_with("exit 0\n"));
+    assert!(folder.run(&["servers", "remove", "bureau"]).starts_with("exit 0\n"));
+    let script = run(&folder, &add("annex"));
+    assert!(script.contains("wait for review"), "{script}");
+    assert!(folder.run(&["servers", "remove", "annex"]).starts_with("exit 0\n"));
+    let mut again = person("annex");
+    again.sees("without a review?");
+    again.types("y\n");
+    sign_in(&mut again);
+    again.sees("annex is ready: ");
+    assert_eq!(again.leaves(), Some(0), "{}", again.screen());
+    assert!(folder.run(&["call", "tool-read", "annex:list_projects"]).starts_with("exit 0\n"));
+
+    // A disabled server has a next step, too.
+    assert!(folder.run(&["servers", "disable", "annex"]).starts_with("exit 0\n"));
+    let hint = "hint: enable it: mcpproxy --home FOLDER servers enable annex";
+    for args in [&["tools", "show", "annex:list_projects"][..], &["call", "tool-read", "annex:list_projects"]] {
+        let refused = folder.run(args);
+        assert!(refused.contains("The server of `annex:list_projects` is disabled."), "{refused}");
+        assert!(refused.contains(hint), "{refused}");
+    }
+    let searched = folder.run(&["tools", "search", "list projects", "--server", "annex"]);
+    assert!(
+        searched.contains("annex is disabled. To enable it: mcpproxy --home FOLDER servers enable annex"),
+        "{searched}"
+    );
+    let restarted = folder.run(&["servers", "restart", "annex"]);
+    assert!(restarted.contains("hint: enable it with `mcpproxy --home FOLDER servers enable annex`"), "{restarted}");
 }

@@ -80,3 +80,32 @@ fn a_damaged_definition_is_held_alone() {
         assert_eq!(verdicts.collect::<Vec<_>>(), expected, "{on_change:?}");
     }
 }
+
+/// A server that waited for a review, was removed, and comes again with the consent of a user.
+#[test]
+fn a_server_that_a_user_chooses_again_is_new_again() {
+    let tool = |name: &str| Definition::new(DefinitionKind::Tool, name, &format!(r#"{{"name":"{name}"}}"#));
+    let listed = [tool("a"), tool("b")];
+    let [a, b] = &listed;
+    let waiting = Pinned { waiting: Some(a.pin()), ..Pinned::default() };
+    let rejected = Pinned { rejected: vec![b.pin()], ..Pinned::default() };
+    let known = |a: &Definition, one: Pinned| Known {
+        is_known: true,
+        is_noted: true,
+        definitions: [(a.key.clone(), one), (b.key.clone(), rejected.clone())].into(),
+        ..Known::default()
+    };
+    let verdicts = |known: &Known, first_sight: Welcome| -> Vec<Verdict> {
+        let rules = Rules::Settings { first_sight, on_change: OnChange::Review };
+        judge(&listed, known, &rules, &Neighbours::default()).into_iter().map(|one| one.verdict).collect()
+    };
+    let (first, refused) = (Verdict::Held(Held::FirstSight), Verdict::Held(Held::Rejected));
+    let before = known(a, waiting);
+    assert_eq!(verdicts(&before, Welcome::Accept), [first, refused], "without the choice, it waits");
+    let chosen = before.just_chosen();
+    assert_eq!(verdicts(&chosen, Welcome::Accept), [Verdict::Admitted(Admitted::FirstSight), refused]);
+    assert_eq!(verdicts(&chosen, Welcome::Review), [first, refused], "the settings of the server say otherwise");
+    let accepted = Some(Accepted { pin: tool("c").pin(), json: Arc::clone(&tool("c").json) });
+    let reviewed = known(&tool("c"), Pinned { accepted, ..Pinned::default() });
+    assert_eq!(verdicts(&reviewed.just_chosen(), Welcome::Accept), [Verdict::Held(Held::New), refused]);
+}

@@ -1,7 +1,7 @@
 //! Runs the dry run that the form of a tool asks for.
 //!
-//! A server's own dry run is a real `tools/call`, so a session cookie is not enough: the user proves presence first. The
-//! gateway makes the call in the name of the chosen agent (`Gateway::dry_run`), and takes the proof as an argument.
+//! A server's own dry run is a real `tools/call`, so a session cookie is not enough: the user proves presence first.
+//! The gateway makes the call in the name of the chosen agent (`Gateway::dry_run`), and takes the proof as an argument.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -62,7 +62,7 @@ async fn ran(app: &AppState, name: &ToolName, posted: &Posted) -> Result<Respons
     {
         content.explained = Some(explained);
     }
-    content.ran = Some(Ran::new(&report, &typed.agent));
+    content.ran = Some(Ran::new(&report, &typed.agent, name.server()));
     Ok(page(StatusCode::OK, &content))
 }
 

@@ -14,6 +14,7 @@ use super::args::{Matching, Within};
 use super::destination::Destination;
 use super::words::counted;
 use super::{bundle, open};
+use crate::commands::out_file::check_folder_of;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::runtime::EndSignal;
@@ -73,6 +74,7 @@ pub(super) async fn run(home: &Home, format: Format, export: &Export) -> anyhow:
             .into());
     }
     let filter = export.matching.filter(&export.within)?;
+    export.out.as_deref().map_or(Ok(()), check_folder_of)?;
     let end = EndSignal::listen()?;
     tokio::select! {
         // The partial file has no name yet, and is deleted when this returns.

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::words::{NONE, counted, duration, grouped, intent, word};
 use crate::terminal::output::{self, lines, member};
+use crate::terminal::size::columns;
 use crate::terminal::time::local;
+use crate::terminal::wrap;
 
 /// Width of the labels, so that the sections line up.
 const NAME_CHARS: usize = 11;
@@ -136,9 +138,27 @@ fn section(out: &mut String, heading: Option<&str>, facts: &[(&str, String)]) {
     }
     let indent = if heading.is_some() { "  " } else { "" };
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max(NAME_CHARS);
+    let value_at = indent.len() + width + 2;
     for (name, value) in facts {
+        let value = fitted_value(value, value_at, columns());
         out.push_str(&format!("{indent}{:<width$}  {value}\n", output::line(name)));
     }
+}
+
+/// Fits a value into the columns after its name. Prose is wrapped. JSON has hardly a space to wrap at, so it is printed
+/// on several lines.
+fn fitted_value(value: &str, at: usize, columns: Option<usize>) -> String {
+    let Some(room) = columns.map(|columns| columns.saturating_sub(at)).filter(|room| wrap::width(value) > *room) else {
+        return value.to_owned();
+    };
+    let is_json = value.starts_with(['{', '[']) && serde_json::from_str::<Value>(value).is_ok();
+    let text = if is_json { indented(value) } else { value.to_owned() };
+    let wrapped = |line: &str| {
+        let deep = line.len() - line.trim_start().len();
+        let line = wrap::hanging(line, room.saturating_sub(deep), 2);
+        line.lines().map(|line| format!("{:deep$}{line}", "")).collect::<Vec<_>>()
+    };
+    text.lines().flat_map(wrapped).collect::<Vec<_>>().join(&format!("\n{:at$}", ""))
 }
 
 fn payload(out: &mut String, heading: &str, text: Option<&Untrusted>, facts: Option<PayloadFacts>) {
@@ -230,6 +250,30 @@ mod tests {
         check(None, None, "\nResult (70,000 bytes): erased\n");
         check(Some("{\"a\": \"b\u{1b}"), Some([2; 32]), "\nResult (70,000 bytes, cut to 9)\n  {\"a\": \"b\\u{1b}\n");
         check(Some("[1]"), None, "\nResult (70,000 bytes)\n  [\n    1\n  ]\n");
+    }
+
+    #[test]
+    fn long_values_fit_the_terminal() {
+        let check = |value: &str, columns: Option<usize>, expected: &str| {
+            assert_eq!(fitted_value(value, 13, columns), expected, "{value} {columns:?}");
+        };
+        check("short", Some(40), "short");
+        check(
+            "{\"a\":[1,2],\"b\":\"one two three four five six\"}",
+            None,
+            "{\"a\":[1,2],\"b\":\"one two three four five six\"}",
+        );
+        check(
+            "one two three four five six seven eight",
+            Some(40),
+            "one two three four five\n               six seven eight",
+        );
+        check(
+            "{\"a\":[1,2],\"b\":\"one two three four five six\"}",
+            Some(40),
+            "{\n               \"a\": [\n                 1,\n                 2\n               ],\n               \
+             \"b\": \"one two three\n                 four five six\"\n             }",
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Two checks together cover what the other commands read. The chain proves the table of records. SQLite's
 //! `integrity_check` proves that the indexes, which filters use, have every row of the table.
 //!
-//! A large log is not read again from its start each time: the command goes on after the lines of the last verification,
-//! and says so. The store decides when it may.
+//! A large log is not read again from its start each time: the command goes on after the lines of the last
+//! verification, and says so. The store decides when it may.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use super::{bundle, open};
 use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{self, Format, line};
+use crate::terminal::output::{self, Format, fitted, line};
 use crate::terminal::progress::{Output, Progress};
 use crate::terminal::time::{local_time, now_ms};
 
@@ -256,20 +256,20 @@ fn text(chain: &Chain) -> String {
     }
     facts.extend([counted(chain.checkpoints, "checkpoint"), signed]);
     let name = line(&chain.chain);
-    let mut text = match (&chain.damage, &chain.verified_before) {
-        (None, None) => format!("chain {name}: {}: intact\n", facts.join(", ")),
-        (None, Some(_)) => format!("chain {name}: {}: intact since then\n", facts.join(", ")),
-        (Some(damage), _) => format!("chain {name}: {}: DAMAGED\n  {}\n", facts.join(", "), line(&damage.what)),
+    let (result, damage) = match (&chain.damage, &chain.verified_before) {
+        (None, None) => ("intact", None),
+        (None, Some(_)) => ("intact since then", None),
+        (Some(damage), _) => ("DAMAGED", Some(line(&damage.what))),
     };
+    let indented = |text: &str| format!("  {}\n", fitted(text, 2));
+    let mut text = format!("{}\n", fitted(&format!("chain {name}: {}: {result}", facts.join(", ")), 2));
+    text.extend(damage.as_deref().map(indented));
     if let Some(before) = &chain.verified_before {
-        text.push_str(&format!(
-            "  not read again: {}, verified {}\n",
-            counted(before.lines.unsigned_abs(), "line"),
-            before.time
-        ));
+        let lines = counted(before.lines.unsigned_abs(), "line");
+        text.push_str(&indented(&format!("not read again: {lines}, verified {}", before.time)));
     }
     for restore in &chain.restores {
-        text.push_str(&format!("  {}: {}\n", line(&restore.time), line(&restore.text)));
+        text.push_str(&indented(&format!("{}: {}", line(&restore.time), line(&restore.text))));
     }
     text
 }

@@ -47,10 +47,10 @@ pub(super) async fn run(home: &Home, format: Format, given: &str) -> anyhow::Res
     let mut user = UserAtTerminal::at(terminal)?;
     if let Some(oidc) = &people.oidc {
         let name = crate::terminal::output::line(&oidc.name);
-        user.tell(&format!("Users of {name} decide on the page: {}", text(&found, "url")))?;
+        user.tell_prose(&format!("Users of {name} decide on the page: {}", text(&found, "url")))?;
     }
     let (tool, agent) = (text(&found, "tool"), text(&found, "agent"));
-    user.tell(&format!(
+    user.tell_prose(&format!(
         "Agent {agent} wants to run {tool}. Sign in to see the call. Press Ctrl-C to leave it undecided."
     ))?;
     let session = user.sign_in(&Http::new(&running)?).await?;
@@ -101,9 +101,9 @@ async fn decide(user: &mut UserAtTerminal, session: &Session, found: &Value) -> 
     let count = shown.lines().count();
     if count > SCREEN_LINES {
         let url = text(&view.value, "url");
-        user.tell(&format!("\nThe call has {count} lines. Scroll up, or read the arguments at {url}/whole"))?;
+        user.tell_prose(&format!("\nThe call has {count} lines. Scroll up, or read the arguments at {url}/whole"))?;
     }
-    user.tell("\nIf you approve, exactly this call can run once. Press Enter to leave it undecided.")?;
+    user.tell_prose("\nIf you approve, exactly this call can run once. Press Enter to leave it undecided.")?;
     for _ in 0..TRIES {
         match user.ask("Type approve or deny: ", Echo::Shown).await?.trim() {
             "approve" => return approve(user, session, &view.value).await.map(UserDecision::Approved),

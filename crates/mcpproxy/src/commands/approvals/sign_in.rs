@@ -11,6 +11,8 @@ use crate::client::{Http, Reply};
 use crate::exit::{Exit, Failure};
 use crate::runtime::EndSignal;
 use crate::terminal::prompt::{Echo, Terminal};
+use crate::terminal::size::prose_columns;
+use crate::terminal::wrap;
 
 const CSRF: HeaderName = HeaderName::from_static("x-csrf-token");
 /// Attempts for a name, password or code. The gateway has its own limit.
@@ -47,8 +49,17 @@ impl UserAtTerminal {
     async fn next_line(&mut self, question: &str, echo: Echo) -> anyhow::Result<Option<String>> {
         tokio::select! {
             answer = self.terminal.ask(question, echo) => answer,
-            () = self.end.next() => Ok(None),
+            () = self.end.next() => {
+                // The cursor is behind the question.
+                self.terminal.say("\n")?;
+                Ok(None)
+            }
         }
+    }
+
+    /// Prints prose, wrapped to the width of the terminal.
+    pub(in crate::commands) fn tell_prose(&self, text: &str) -> anyhow::Result<()> {
+        self.tell(&wrap::message(text, prose_columns()))
     }
 
     /// Completes when the user presses Ctrl-C.

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use mcpproxy_core::ErrorCode;
 use serde_json::Value;
 
 use super::invocation::Invocation;
@@ -39,6 +40,13 @@ pub(super) fn print(format: Format, answer: &Envelope, invocation: &Invocation<'
         None => Ok(Exit::Done),
         Some(failure) => Err(failure.into()),
     }
+}
+
+/// Returns the code of the gateway, if it says that there is no such tool or server.
+pub(super) fn missing(answer: &Envelope) -> Option<ErrorCode> {
+    let result: Value = serde_json::from_str(answer.result.as_ref()?.get()).ok()?;
+    let code = ErrorCode::parse(gateway_error(&result)?.code)?;
+    matches!(code, ErrorCode::ToolNotFound | ErrorCode::ServerNotFound).then_some(code)
 }
 
 /// Explains a result that does not come from sending this call.

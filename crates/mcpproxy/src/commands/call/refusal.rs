@@ -173,7 +173,9 @@ fn sentence(code: ErrorCode, error: &GatewayError<'_>, invocation: &Invocation<'
         Code::ContractsDiffer => {
             format!("The gateways have different contracts for `{tool}`. The approval remains open.")
         }
-        Code::ApprovalStale => "The tool, its contract or your permissions changed after the approval.".to_owned(),
+        Code::ApprovalStale => {
+            "The tool, its contract or the token changed after the approval was requested.".to_owned()
+        }
         Code::TooManyApprovals => "Too many calls already wait for an approval.".to_owned(),
         Code::AuditUnavailable => {
             "The activity log cannot be written, so the gateway did not send the call.".to_owned()

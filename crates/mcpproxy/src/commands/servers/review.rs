@@ -120,8 +120,7 @@ pub(crate) async fn run(home: &Home, format: Format, args: ReviewArgs) -> anyhow
             None => {
                 print(&whole(&review, paper))?;
                 tell_rejected(home, &args, review.rejected);
-                let command = home.command("mcpproxy", &format!("servers review {}", args.name));
-                tell(&format!("To decide, run this in a terminal:\n  {command}"));
+                tell(&how_to_decide(home, &args)?);
                 Ok(Exit::Done)
             }
         },
@@ -137,6 +136,17 @@ fn nothing(home: &Home, answer: &Value, format: Format, args: &ReviewArgs, rejec
         return Ok(Exit::Done);
     }
     Err(Failure::new(Exit::Failed, format!("Nothing waits for review at {name}.")).into())
+}
+
+/// Says where a user can decide who has no terminal here: with the same command in one, or on the page.
+fn how_to_decide(home: &Home, args: &ReviewArgs) -> anyhow::Result<String> {
+    let name = &args.name;
+    let (option, query) = if args.rejected { (" --rejected", "?of=rejected") } else { ("", "") };
+    let command = home.command("mcpproxy", &format!("servers review {name}{option}"));
+    let page = home
+        .running()?
+        .map(|running| format!("\nOr open the page:\n  {}/ui/servers/{name}/review{query}", running.url));
+    Ok(format!("To decide, run this in a terminal:\n  {command}{}", page.unwrap_or_default()))
 }
 
 /// Says that there are rejected definitions, which are not asked about again.

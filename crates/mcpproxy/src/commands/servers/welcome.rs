@@ -1,9 +1,9 @@
 //! Decides if the tools of a new server need a review.
 //!
-//! A person at a terminal who adds a server has just chosen it, so its first definitions need no review. An agent with a
-//! shell can run the same command. It can even read `admin.key`, and open a terminal of its own. So the running gateway
-//! believes only a user who signs in. Without a gateway, or before the first user exists, nobody can be asked: then the
-//! terminal has to do.
+//! A person at a terminal who adds a server has just chosen it, so its first definitions need no review. An agent with
+//! a shell can run the same command. It can even read `admin.key`, and open a terminal of its own. So the running
+//! gateway believes only a user who signs in. Without a gateway, or before the first user exists, nobody can be asked:
+//! then the terminal has to do.
 //!
 //! A server that must be reviewed gets `"first_sight": "review"`. Otherwise, a restart would accept it as one that the
 //! operator wrote into the file.
@@ -81,7 +81,7 @@ pub(super) async fn first_sight(home: &Home, name: &ServerName, settings: &Setti
 
 /// Asks the user, who signs in to say yes.
 async fn ask(home: &Home, mut user: UserAtTerminal, path: &str, mut body: Value) -> anyhow::Result<FirstSight> {
-    let question = "Let agents use its tools without a review? You sign in\nto confirm. [y/N] ";
+    let question = "Let agents use its tools without a review?\nYou sign in to confirm. [y/N] ";
     let Some(answer) = user.ask_freely(question).await? else {
         return Err(Failure::new(Exit::Refused, "You made no decision, so nothing changed.").into());
     };

@@ -1,13 +1,13 @@
 //! Sentences for users about a code of the gateway.
 //!
-//! A record keeps the message that the agent got. Some of these messages tell the agent what to do: "Ask the user to open
-//! …", "Repeat the call without approval_id". A user who reads that on a page thinks it is meant for them. So for such
-//! codes, pages say what the code means, and what the user can do. They show the message only as what it is: the answer to
-//! the agent.
+//! A record keeps the message that the agent got. Some of these messages tell the agent what to do: "Ask the user to
+//! open …", "Repeat the call without approval_id". A user who reads that on a page thinks it is meant for them. So for
+//! such codes, pages say what the code means, and what the user can do. They show the message only as what it is: the
+//! answer to the agent.
 
 use std::borrow::Cow;
 
-use mcpproxy_core::{Denial, ErrorCode, Variant};
+use mcpproxy_core::{Denial, ErrorCode, ServerName, Variant};
 
 use super::story::meaning;
 
@@ -73,8 +73,8 @@ pub(crate) fn in_a_line<'a>(code: &str, message: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Returns the first part of a message that says more than its code: who denied the call, or which permission is missing.
-/// The sentences for the agent come after it. `None` for all other codes.
+/// Returns the first part of a message that says more than its code: who denied the call, or which permission is
+/// missing. The sentences for the agent come after it. `None` for all other codes.
 pub(crate) fn fact<'a>(code: &str, message: &'a str) -> Option<&'a str> {
     const TURNS: [(ErrorCode, &[&str]); 2] = [
         (ErrorCode::ApprovalDenied, &[" Do not repeat it"]),
@@ -109,6 +109,18 @@ pub(crate) fn why(denial: &Denial) -> String {
             "A user must approve the call with a fresh second factor.".to_owned()
         }
         other => in_a_line(other.code(), &other.message()).into_owned(),
+    }
+}
+
+/// Stands for the name of the server in a next step.
+const SERVER: &str = "SERVER";
+
+/// Puts the name of the server into a next step. A record may have a name that no server can have. Then the placeholder
+/// stays.
+pub(crate) fn at_server(step: &'static str, server: Option<&str>) -> Cow<'static, str> {
+    match server.and_then(|name| ServerName::parse(name).ok()).filter(|_| step.contains(SERVER)) {
+        Some(name) => Cow::Owned(step.replace(SERVER, name.as_str())),
+        None => Cow::Borrowed(step),
     }
 }
 
@@ -268,6 +280,19 @@ mod tests {
             assert!(!shown[1].contains('`'), "{}", shown[1]);
         }
         assert!(!in_a_line("forbidden_attempt", "use retrieve_tools").contains("retrieve_tools"));
+    }
+
+    #[test]
+    fn next_steps_name_the_server() {
+        let check = |code: ErrorCode, server: Option<&str>, expected: &str| {
+            let step = at_server(next_step(code), server);
+            assert!(step.ends_with(expected), "{step}");
+        };
+        check(ErrorCode::ToolQuarantined, Some("fx"), "`mcpproxy servers review fx`.");
+        check(ErrorCode::ContractRequired, Some("fx"), "`mcpproxy contract draft fx`.");
+        check(ErrorCode::SignInRequired, Some("fx"), "`mcpproxy servers login fx`.");
+        check(ErrorCode::SignInRequired, Some("no `server`"), "`mcpproxy servers login SERVER`.");
+        check(ErrorCode::ToolQuarantined, None, "`mcpproxy servers review SERVER`.");
     }
 
     #[test]

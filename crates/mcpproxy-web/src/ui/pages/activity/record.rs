@@ -1,5 +1,7 @@
 //! One record: in plain words first, then who, why, what decided, arguments, result, and its place in the chain.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use mcpproxy_core::{Assurance, ErrorCode, Untrusted, Variant};
 use mcpproxy_store::{ChainPlace, Kind, Record, RecordId, StoredApproval, WholeRecord};
@@ -40,7 +42,7 @@ pub(crate) struct RecordPage {
     /// True if the message tells the agent what to do. It is folded, and marked as the answer to the agent.
     pub(crate) is_for_agent: bool,
     /// The next step for a user. Names and commands are between backticks.
-    pub(crate) next_step: Option<&'static str>,
+    pub(crate) next_step: Option<Cow<'static, str>>,
     pub(crate) facts: Vec<Fact>,
     pub(crate) payloads: Vec<ShownPayload>,
     pub(crate) place: Vec<Fact>,
@@ -113,9 +115,12 @@ impl RecordPage {
             decision: decision(record, &metadata, known.approval.as_ref()),
             message: message.map(|text| lines(text, DETAILS_HTML).0),
             is_for_agent: is_for_agent(record, &metadata),
-            next_step: own_code(record, &metadata).map(|code| match user_of(record, &metadata) {
-                None => advice::next_step(code),
-                Some(_) => advice::next_step_of_dry_run(code),
+            next_step: own_code(record, &metadata).map(|code| {
+                let step = match user_of(record, &metadata) {
+                    None => advice::next_step(code),
+                    Some(_) => advice::next_step_of_dry_run(code),
+                };
+                advice::at_server(step, record.server.as_ref().map(Untrusted::for_json))
             }),
             facts: facts(record, &metadata),
             payloads: payloads.into_iter().flatten().collect(),

@@ -7,11 +7,20 @@ use crate::ui::form::Form;
 /// With more servers than this, the form has one field for their names instead of one box for each.
 const BOXES_MAX: usize = 16;
 
+/// The servers of the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServersOf {
+    /// The user has not chosen yet. A form that starts with all servers would grant them to users who do not look.
+    Unchosen,
+    All,
+    Some,
+}
+
 /// The values of the form.
 #[derive(Clone, Debug)]
 pub(crate) struct NewAgent {
     pub(crate) name: String,
-    pub(crate) is_limited: bool,
+    pub(crate) servers_of: ServersOf,
     /// Each server, and whether it is chosen. Empty if there are too many.
     pub(crate) boxes: Vec<(String, bool)>,
     /// Names of servers, separated by commas.
@@ -21,15 +30,16 @@ pub(crate) struct NewAgent {
     pub(crate) is_headless: bool,
 }
 
+/// A new token may do nothing until the user chooses.
 impl Default for NewAgent {
     fn default() -> Self {
         Self {
             name: String::new(),
-            is_limited: false,
+            servers_of: ServersOf::Unchosen,
             boxes: Vec::new(),
             servers: String::new(),
-            operations: Variant::ALL.map(|variant| (variant.operation(), true)),
-            grants: "*".to_owned(),
+            operations: Variant::ALL.map(|variant| (variant.operation(), false)),
+            grants: String::new(),
             is_headless: false,
         }
     }
@@ -43,7 +53,11 @@ impl NewAgent {
         let is_chosen = |name: &String| chosen.contains(name);
         Self {
             name: form.or_empty("name").trim().to_owned(),
-            is_limited: form.or_empty("servers_of") == "some",
+            servers_of: match form.or_empty("servers_of") {
+                "all" => ServersOf::All,
+                "some" => ServersOf::Some,
+                _ => ServersOf::Unchosen,
+            },
             boxes: known.iter().take(BOXES_MAX).map(|name| (name.clone(), is_chosen(name))).collect(),
             servers: form.or_empty("servers").to_owned(),
             operations: Variant::ALL.map(|variant| (variant.operation(), is_on(variant.operation()))),
@@ -57,13 +71,23 @@ impl NewAgent {
         let chosen: Vec<String> = scope.servers.iter().flatten().map(ToString::to_string).collect();
         Self {
             name: name.to_owned(),
-            is_limited: scope.servers.is_some(),
+            servers_of: if scope.servers.is_some() { ServersOf::Some } else { ServersOf::All },
             boxes: known.iter().take(BOXES_MAX).map(|name| (name.clone(), chosen.contains(name))).collect(),
             servers: if known.len() > BOXES_MAX { chosen.join(", ") } else { String::new() },
             operations: Variant::ALL.map(|variant| (variant.operation(), scope.may(variant))),
             grants: scope.grants.join(", "),
             is_headless: scope.headless,
         }
+    }
+
+    /// Returns true if the token is for all servers.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.servers_of == ServersOf::All
+    }
+
+    /// Returns true if the token is for the chosen servers only.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.servers_of == ServersOf::Some
     }
 
     /// Adds the boxes for the servers of the gateway.
@@ -97,7 +121,11 @@ impl NewAgent {
             Scope::check_permission(grant)
                 .map_err(|reason| format!("The permission {grant} is not valid: {reason}."))?;
         }
-        let servers = if self.is_limited { Some(self.chosen(known)?) } else { None };
+        let servers = match self.servers_of {
+            ServersOf::Unchosen => return Err("Choose the servers of the agent: all servers, or only some.".to_owned()),
+            ServersOf::All => None,
+            ServersOf::Some => Some(self.chosen(known)?),
+        };
         Ok(Scope { grants, servers, operations, headless: self.is_headless })
     }
 

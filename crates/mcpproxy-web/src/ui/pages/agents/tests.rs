@@ -2,6 +2,7 @@
 
 use mcpproxy_core::{Scope, ServerName};
 
+use super::new_agent::ServersOf;
 use super::*;
 
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -95,10 +96,22 @@ fn many_agents_are_bounded() {
 }
 
 #[test]
+fn a_new_token_starts_with_nothing() {
+    let html = shown(&facts(vec![]), Said::default());
+    let form = html.split("id=\"new\"").nth(1).unwrap();
+    assert!(!form.contains(" checked") && !form.contains("value=\"*\""), "{form}");
+    assert!(form.contains("name=\"servers_of\" value=\"all\" required>"), "{form}");
+    assert!(form.contains("name=\"grants\"") && form.contains("files:*\" value=\"\">"), "{form}");
+}
+
+#[test]
 fn forms_become_scopes() {
     let known = ["fx".to_owned(), "time".to_owned()];
     let form = |boxes: &[(&str, bool)], change: &dyn Fn(&mut NewAgent)| {
-        let mut typed = NewAgent { name: "ci".to_owned(), ..NewAgent::default() };
+        let operations = Variant::ALL.map(|variant| (variant.operation(), true));
+        let grants = "*".to_owned();
+        let mut typed =
+            NewAgent { name: "ci".to_owned(), servers_of: ServersOf::All, operations, grants, ..NewAgent::default() };
         typed.boxes = boxes.iter().map(|(name, is_on)| ((*name).to_owned(), *is_on)).collect();
         change(&mut typed);
         typed.scope(&known)
@@ -107,7 +120,7 @@ fn forms_become_scopes() {
     let all = form(&boxes, &|_| {}).unwrap();
     assert_eq!((all.servers, all.operations.len(), all.grants.len()), (None, 3, 1));
     let some = form(&boxes, &|typed| {
-        typed.is_limited = true;
+        typed.servers_of = ServersOf::Some;
         typed.grants = "files:*, emails:send".to_owned();
         typed.operations[2].1 = false;
     });
@@ -119,11 +132,12 @@ fn forms_become_scopes() {
         assert!(error.contains(expected), "{error}");
     };
     check(&|typed| typed.name = String::new(), "name");
-    check(&|typed| typed.is_limited = true, "at least one server");
+    check(&|typed| typed.servers_of = ServersOf::Some, "at least one server");
+    check(&|typed| typed.servers_of = ServersOf::Unchosen, "Choose the servers");
     check(&|typed| typed.operations = typed.operations.map(|(name, _)| (name, false)), "at least one operation");
     check(&|typed| typed.grants = "files:**".to_owned(), "not valid");
     let unknown = form(&[], &|typed| {
-        typed.is_limited = true;
+        typed.servers_of = ServersOf::Some;
         typed.servers = "<b>".to_owned();
     });
     assert!(unknown.unwrap_err().contains("no server with the name"));

@@ -20,6 +20,15 @@ fn every_state_has_a_word_and_an_icon() {
 }
 
 #[test]
+fn a_reason_and_its_advice_are_two_paragraphs() {
+    let reason = Some("npx: command not found".to_owned());
+    let hint = Some("A program is missing. Install it.".to_owned());
+    let status = ServerStatus { reason, hint, ..server_status("fx", StateName::Waiting) };
+    let html = Servers::new(Frame::outside("Servers"), vec![status], &[]).render().unwrap();
+    assert!(html.contains("command not found</p><p class=\"why muted\">A program is missing."), "{html}");
+}
+
+#[test]
 fn a_server_of_which_agents_see_nothing_is_not_ready() {
     let status = |tools, to_review| ServerStatus { tools, to_review, ..server_status("fx", StateName::Ready) };
     assert_eq!(state(&status(0, 2)).word, "Waits for review");

@@ -1,6 +1,8 @@
 //! The result of a dry run that the user made on the page of a tool.
 
-use mcpproxy_core::{ErrorCode, Untrusted};
+use std::borrow::Cow;
+
+use mcpproxy_core::{ErrorCode, ServerName, Untrusted};
 use mcpproxy_gateway::{DryRunReport, DryRunResult};
 use mcpproxy_store::StoredDryRun;
 
@@ -29,30 +31,43 @@ pub(crate) struct RunFailure {
     /// The code of an error that the server made.
     pub(crate) code: Option<Visible>,
     /// Names and commands are between backticks.
-    pub(crate) next_step: Option<&'static str>,
+    pub(crate) next_step: Option<Cow<'static, str>>,
     /// The answer of the server.
     pub(crate) answer: Option<ShownValue>,
 }
 
 impl Ran {
-    pub(crate) fn new(report: &DryRunReport, agent: &str) -> Self {
+    pub(crate) fn new(report: &DryRunReport, agent: &str, server: &ServerName) -> Self {
         let (preview, failure) = match &report.result {
             DryRunResult::Made { dry_run, said_by } => (Some(Preview::new(dry_run, *said_by, dry_run.at_ms)), None),
             DryRunResult::Failed { code, message, answer } => {
-                (None, Some(failed(code.as_ref(), message.as_ref(), answer.as_ref())))
+                (None, Some(failed(code.as_ref(), message.as_ref(), answer.as_ref(), server)))
             }
-            DryRunResult::Refused { code, message } => (None, Some(refused(code.for_json(), message.for_json()))),
+            DryRunResult::Refused { code, message } => {
+                (None, Some(refused(code.for_json(), message.for_json(), server)))
+            }
         };
         Self { agent: Visible::of(agent), record: report.record.map(|id| id.to_string()), preview, failure }
     }
 }
 
-fn failed(code: Option<&Untrusted>, message: Option<&Untrusted>, answer: Option<&Untrusted>) -> RunFailure {
+/// Says what to do next about a code of the gateway.
+fn next_step(code: &str, server: &ServerName) -> Option<Cow<'static, str>> {
+    let step = advice::next_step_of_dry_run(ErrorCode::parse(code)?);
+    Some(advice::at_server(step, Some(server.as_str())))
+}
+
+fn failed(
+    code: Option<&Untrusted>,
+    message: Option<&Untrusted>,
+    answer: Option<&Untrusted>,
+    server: &ServerName,
+) -> RunFailure {
     let message = message.map(Untrusted::for_json).unwrap_or_default();
     let Some(answer) = answer else {
         // Without an answer, the code is the gateway's.
         let known = code.map(Untrusted::for_json).unwrap_or_default();
-        let next_step = ErrorCode::parse(known).map(advice::next_step_of_dry_run);
+        let next_step = next_step(known, server);
         return RunFailure { sentence: ended(message), code: None, next_step, word: "failed", answer: None };
     };
     let sentence = match message {
@@ -64,13 +79,13 @@ fn failed(code: Option<&Untrusted>, message: Option<&Untrusted>, answer: Option<
         word: "failed",
         sentence,
         code: code.map(|code| line(code.for_json(), CODE_CHARS)),
-        next_step: Some("Read the answer of the server. Correct the arguments, and run it again."),
+        next_step: Some(Cow::Borrowed("Read the answer of the server. Correct the arguments, and run it again.")),
         answer: Some(ShownValue::lines(&preview_text(&answer))),
     }
 }
 
-fn refused(code: &str, message: &str) -> RunFailure {
-    let next_step = ErrorCode::parse(code).map(advice::next_step_of_dry_run);
+fn refused(code: &str, message: &str, server: &ServerName) -> RunFailure {
+    let next_step = next_step(code, server);
     let sentence = ended(&format!("{} Nothing was sent to the server.", full_stop(&advice::in_a_line(code, message))));
     RunFailure { word: "refused", sentence, code: None, next_step, answer: None }
 }
@@ -93,7 +108,8 @@ mod tests {
     use super::*;
 
     fn failure(result: DryRunResult) -> RunFailure {
-        Ran::new(&DryRunReport { record: None, result }, "ci").failure.unwrap()
+        let server = ServerName::parse("fx").unwrap();
+        Ran::new(&DryRunReport { record: None, result }, "ci", &server).failure.unwrap()
     }
 
     #[test]
@@ -101,7 +117,7 @@ mod tests {
         let text = |text: &str| Some(Untrusted::new(text));
         let check = |result: DryRunResult, sentence: &str, step: &str| {
             let failure = failure(result);
-            assert_eq!((failure.sentence.to_string().as_str(), failure.next_step), (sentence, Some(step)));
+            assert_eq!((failure.sentence.to_string().as_str(), failure.next_step.as_deref()), (sentence, Some(step)));
         };
         check(
             DryRunResult::Refused {

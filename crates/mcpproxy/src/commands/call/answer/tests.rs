@@ -174,7 +174,7 @@ fn refusals_about_approvals_name_the_next_command() {
     check("approval_denied", json!({"comment": null}), "This call was denied.", None);
     let again = format!("request a new approval: {CALL}");
     check("approval_expired", json!({}), "The approval expired before the call was made.", Some(&again));
-    let stale = "The tool, its contract or your permissions changed after the approval.";
+    let stale = "The tool, its contract or the token changed after the approval was requested.";
     check("approval_stale", json!({}), stale, Some(&again));
     let used = "The approval was already used. An approval allows one call.";
     let record = "see what is known about that call: mcpproxy activity show 01A";
