@@ -253,6 +253,8 @@ pub(crate) struct Draft {
     pub(crate) server: String,
     /// YAML. Review it before you save it in `contracts/`.
     pub(crate) text: String,
+    /// The number of tools that are left out, because they wait for a review.
+    pub(crate) waiting: usize,
 }
 
 fn operations_or_null() -> Object {
