@@ -44,7 +44,7 @@ impl Gateway {
     /// Lints the active contracts.
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
-        Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+        Lint { findings: lint(&snapshot.contracts, &snapshot.listed_catalog()), version: version(&snapshot.contracts) }
     }
 
     /// Finds what these contracts would allow that the active ones do not. Such changes wait for a user. Finds nothing
@@ -71,7 +71,7 @@ impl Gateway {
     /// Finds active contracts that match no tool of a connected server.
     pub fn unmatched_contracts(&self) -> Vec<Finding> {
         let snapshot = self.state.snapshot.load_full();
-        unmatched(&snapshot.contracts, &snapshot.catalog)
+        unmatched(&snapshot.contracts, &snapshot.listed_catalog())
     }
 
     /// Drafts a contract file for a server's tools. Tools that wait for a review are left out: a user has not read
