@@ -111,7 +111,7 @@ fn a_draft_has_only_reviewed_tools() {
     let refused = folder.run(&draft);
     assert!(refused.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{refused}");
     assert!(refused.contains("all tools of the server wait for review (26)\n"), "{refused}");
-    assert!(refused.contains("hint: review them with `mcpproxy servers review office`"), "{refused}");
+    assert!(refused.contains("hint: review them with `mcpproxy --home FOLDER servers review office`"), "{refused}");
     let path = folder.file("office.yaml").display().to_string();
     assert!(folder.run(&["contract", "draft", "office", "--to", &path]).starts_with("exit 1\n"));
     assert!(!folder.file("office.yaml").exists(), "nothing is written");
