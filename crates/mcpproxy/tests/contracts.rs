@@ -266,6 +266,20 @@ fn what_does_not_count_is_told() {
     }
 }
 
+/// A refused file has the same exit code as in `config check` and `serve`.
+#[test]
+fn an_invalid_file_cannot_be_applied() {
+    let folder = folder();
+    let _serving = Serving::start(&folder);
+    folder.write("contracts/bad.yaml", "tool: demo:create_note\nriskLevl: low\n---\ntool: demo\n");
+    for args in [["config", "apply"], ["config", "check"]] {
+        let refused = folder.run(&args);
+        assert!(refused.starts_with("exit 6\n"), "{refused}");
+        let lines = refused.lines().filter(|line| line.starts_with("FOLDER/contracts/bad.yaml:")).count();
+        assert_eq!(lines, 2, "one line for each mistake: {refused}");
+    }
+}
+
 #[test]
 fn a_bad_contract_stops_the_start() {
     let folder = folder();
