@@ -228,10 +228,19 @@ fn a_start_misses_the_files_of_the_last_run() {
     folder.rename("contracts", "away");
     let refused = folder.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert!(refused.starts_with("exit 6\n"), "{refused}");
-    for part in ["contracts/mine.yaml", "demo:list_projects: contract removed", "serve --accept-removed"] {
+    let parts = ["contracts/mine.yaml", "demo:list_projects: contract removed", "serve --accept-removed"];
+    for part in parts {
         assert!(refused.contains(part), "{part}: {refused}");
     }
+    for (args, code) in [(["config", "check"].as_slice(), 6), (&["doctor"], 1), (&["status"], 7)] {
+        let told = folder.command(args).env("COLUMNS", "500").output().unwrap();
+        assert_eq!(told.status.code(), Some(code), "{args:?}");
+        let told = [told.stdout, told.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let lines = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(parts.iter().all(|part| lines.contains(part)), "{args:?}: {told}");
+    }
     folder.rename("away", "contracts");
+    assert!(folder.run(&["config", "check"]).starts_with("exit 0\n"), "nothing is missing");
     let serving = Serving::start(&folder);
     assert_ne!(outcome(&folder, &LIST), "ok", "the contract is back");
     assert_eq!(serving.stop(), Some(0));

@@ -17,6 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES, published};
+use crate::runtime::last_run;
 use crate::terminal::output::{Format, counted, counted_as, print, tell};
 use gateway_view::Difference;
 use publish::What;
@@ -158,6 +159,13 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
             return Err(Failure::all(failures).title(title).into());
         }
     };
+    // As `serve` would refuse to start.
+    let is_own = || Some(std::fs::canonicalize(path).ok()? == std::fs::canonicalize(home.settings()).ok()?);
+    if (!is_named || is_own() == Some(true))
+        && let Some(missing) = last_run::missing_files(home).await
+    {
+        return Err(missing.into());
+    }
     for difference in told {
         tell(&format!("note: {difference}"));
     }

@@ -31,6 +31,7 @@ fn healthy() -> Facts {
         settings_path: "/data/mcp_config.json".to_owned(),
         settings: Ok(Some(2)),
         misconfigured: Vec::new(),
+        missing_files: None,
         can_start: true,
         open_files: Vec::new(),
         listen: "127.0.0.1:8080".parse().unwrap(),
@@ -92,6 +93,10 @@ fn each_problem_has_its_code_and_a_next_step() {
     check(
         &|facts| with(facts, &|gateway| gateway.status["settings"]["held"] = json!({"changes": ["fx:a"], "more": 2})),
         &["! warn weakening_held -"],
+    );
+    check(
+        &|facts| facts.missing_files = Some(("1 file is gone:\n  contracts/a.yaml".to_owned(), "restore".to_owned())),
+        &["✗ error files_missing -"],
     );
     check(
         &|facts| facts.open_files = vec![("/data/admin.key".to_owned(), 0o644)],

@@ -55,6 +55,16 @@ pub(super) fn held(facts: &Facts) -> Vec<Finding> {
     })
 }
 
+/// Reports contract and policy files of the last run that are gone. `serve` refuses to start without them.
+pub(super) fn missing(facts: &Facts) -> Vec<Finding> {
+    let Some((message, hint)) = &facts.missing_files else { return ok("no contract or policy file is missing") };
+    // A heading, and a line for each file and each change.
+    let (heading, lines) = message.split_once('\n').unwrap_or((message, ""));
+    let lines: Vec<String> = lines.lines().map(|one| line(one.trim())).collect();
+    let message = format!("{} {}", line(heading), lines.join("; "));
+    vec![found(Outcome::Error, message.trim_end(), hint)]
+}
+
 pub(super) fn file_modes(facts: &Facts) -> Vec<Finding> {
     let findings = facts.open_files.iter().map(|(path, mode)| {
         let message = format!("Other users have access (mode {mode:03o}).");
