@@ -183,8 +183,10 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
         let Checked { file, servers, enabled, contracts, policies, .. } = &checked;
         let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
         match has_file {
-            true => format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}"),
-            false => format!("{file}: no settings file, so the demo server runs, {contracts}, {policies}"),
+            true => format!("{file}: valid\n  {enabled} of {servers} servers enabled, {contracts}, {policies}"),
+            false => {
+                format!("{file}: no settings file\n  The demo server runs.\n  {contracts}, {policies}")
+            }
         }
     })
 }

@@ -152,7 +152,7 @@ fn told(report: &Report, since: Timestamp, is_against_records: bool) -> String {
     let calls = calls(report.calls);
     let baseline = if is_against_records { "the records" } else { "the active files" };
     let since = local_time(since.as_millisecond());
-    let mut text = format!("Decided {calls} since {since} again, compared with {baseline}.\n");
+    let mut text = format!("Decided {calls} since {since} again,\ncompared with {baseline}.\n");
     if report.groups.is_empty() {
         text.push_str("No call would end differently.\n");
     }
