@@ -275,6 +275,55 @@ fn what_does_not_count_is_told() {
     }
 }
 
+/// The files of the folder are not in force as a whole, and every command that reads them says so.
+#[test]
+fn commands_say_that_a_change_waits() {
+    let folder = folder();
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\n# Kept.\nriskLevel: high\ncategory: a\n");
+    let policy = "@id(\"none\")\nforbid (principal, action, resource == Tool::\"demo:create_note\");\n";
+    folder.write("policies/mine.cedar", policy);
+    let serving = Serving::start(&folder);
+    let live = ["contract", "diff", "live", &folder.file("contracts").display().to_string()].map(str::to_owned);
+    let live: Vec<&str> = live.iter().map(String::as_str).collect();
+    assert_eq!(folder.run(&live), "exit 0\n--- stdout\nNo differences.\n--- stderr\n");
+    let checked = folder.run(&["config", "check"]);
+    assert!(!checked.contains("wait"), "{checked}");
+    let replayed = folder.run(&["policy", "replay"]);
+    assert!(!replayed.contains("wait"), "{replayed}");
+    assert!(!folder.run(&["contract", "show", "demo:list_projects"]).contains("wait"));
+
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: low\ncategory: a\n");
+    folder.remove("policies/mine.cedar");
+    wait("the changes", || {
+        let held = serving.admin("/api/v1/status")["settings"]["held"]["changes"].clone();
+        held.as_array().is_some_and(|held| held.len() == 2)
+    });
+    let apply = "mcpproxy --home FOLDER config apply";
+    let says = |args: &[&str], code: i32, parts: &[&str]| {
+        let output = folder.run(args);
+        assert!(output.starts_with(&format!("exit {code}\n")), "{output}");
+        for part in parts.iter().chain([&apply]) {
+            assert!(output.contains(part), "{part}: {output}");
+        }
+        output
+    };
+    says(&live, 1, &["2 changes wait for a user, so the files of the folder are not in force as a whole"]);
+    says(&["config", "check"], 0, &["note: 2 changes wait for a user. To confirm:\n"]);
+    says(
+        &["policy", "replay", "--policies", &folder.file("policies").display().to_string()],
+        0,
+        &["compared with the files of the folder.\n", "2 changes wait for a user."],
+    );
+    let shown = says(
+        &["contract", "show", "demo:list_projects"],
+        0,
+        &["operator, contracts/mine.yaml, before the change that waits\n", "a change of this contract waits"],
+    );
+    assert!(shown.contains("operator, contracts/mine.yaml:3") && !shown.contains("mine.yaml:2"), "{shown}");
+    assert_eq!(folder.json(&["config", "check"])["held"], 2);
+    assert_eq!(serving.stop(), Some(0));
+}
+
 /// A refused file has the same exit code as in `config check` and `serve`.
 #[test]
 fn an_invalid_file_cannot_be_applied() {

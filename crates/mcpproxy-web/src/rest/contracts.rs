@@ -107,7 +107,8 @@ async fn find(
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
     let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::TOOL_NOT_FOUND)?;
-    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings())))
+    let held = web.gateway.held();
+    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings(), held.as_ref().map(|held| &held.weaker))))
 }
 
 async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {

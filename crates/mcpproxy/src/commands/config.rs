@@ -13,6 +13,7 @@ use mcpproxy_core::Mistake;
 use mcpproxy_core::settings::{self, ServerSettings, Settings};
 use serde::Serialize;
 
+use crate::client::state::held_words;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
@@ -120,6 +121,9 @@ struct Checked {
     /// Servers that this command and the running gateway judge differently. `null` if no gateway runs on these
     /// settings.
     differences: Option<Vec<Difference>>,
+    /// Changes that the running gateway does not apply until a user confirms them. `null` if no gateway runs on these
+    /// settings.
+    held: Option<usize>,
     /// Settings that have no effect or need attention.
     warnings: Vec<String>,
 }
@@ -141,10 +145,11 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
     settings_file::warning_lines(path, &warnings).iter().for_each(|warning| tell(warning));
     let contracts = operator_files::read_contracts(path);
     let policies = operator_files::read_policies(path);
-    let differences = match &settings {
-        Ok(settings) => gateway_view::differences(home, path, settings).await,
+    let view = match &settings {
+        Ok(settings) => gateway_view::view(home, path, settings).await,
         Err(_) => None,
     };
+    let (differences, held) = view.map(|view| (view.differences, view.held)).unzip();
     let told = differences.as_deref().unwrap_or_default();
     let servers = settings.as_ref().ok().and_then(|settings| misconfigured(path, settings, told));
     let (settings, contracts, policies) = match (settings, contracts, policies, servers) {
@@ -169,6 +174,10 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
     for difference in told {
         tell(&format!("note: {difference}"));
     }
+    if let Some(held @ 1..) = held {
+        tell(&format!("note: {}. To confirm:", held_words(held)));
+        tell(&format!("  {}", home.command("mcpproxy", "config apply")));
+    }
     let servers = &settings.servers;
     let checked = Checked {
         file: path.display().to_string(),
@@ -177,6 +186,7 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
         contracts: contracts.iter().count(),
         policies: policies.iter().count(),
         differences,
+        held,
         warnings: warnings.iter().map(ToString::to_string).collect(),
     };
     format.print(&checked, || {
