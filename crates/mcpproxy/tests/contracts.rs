@@ -307,7 +307,7 @@ fn commands_say_that_a_change_waits() {
         }
         output
     };
-    says(&live, 1, &["2 changes wait for a user, so the files of the folder are not in force as a whole"]);
+    says(&live, 1, &["2 changes wait for a user,\nso the files of the folder are not all in force\n"]);
     says(&["config", "check"], 0, &["note: 2 changes wait for a user. To confirm:\n"]);
     says(
         &["policy", "replay", "--policies", &folder.file("policies").display().to_string()],

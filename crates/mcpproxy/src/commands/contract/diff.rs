@@ -63,11 +63,9 @@ fn not_live(home: &Home, held: usize) -> Failure {
         return Failure::new(Exit::Failed, message)
             .hint(format!("find the reason with `{}`", home.command("mcpproxy", "config check")));
     }
-    let message = format!("{}, so the files of the folder are not in force as a whole", held_words(held));
-    Failure::new(Exit::Failed, message).hint(format!(
-        "read and confirm what waits with `{}`, then compare again",
-        home.command("mcpproxy", "config apply")
-    ))
+    let message = format!("{},\nso the files of the folder are not all in force", held_words(held));
+    Failure::new(Exit::Failed, message)
+        .hint(format!("confirm with `{}`, then compare again", home.command("mcpproxy", "config apply")))
 }
 
 fn to_json(change: &ToolChange) -> Value {
