@@ -95,10 +95,6 @@ fn each_problem_has_its_code_and_a_next_step() {
         &["! warn weakening_held -"],
     );
     check(
-        &|facts| facts.missing_files = Some(("1 file is gone:\n  contracts/a.yaml".to_owned(), "restore".to_owned())),
-        &["✗ error files_missing -"],
-    );
-    check(
         &|facts| facts.open_files = vec![("/data/admin.key".to_owned(), 0o644)],
         &["✗ error file_mode /data/admin.key"],
     );
@@ -153,6 +149,18 @@ fn each_problem_has_its_code_and_a_next_step() {
         },
         &["! warn token_unused ci"],
     );
+}
+
+#[test]
+fn files_of_the_last_run_that_are_gone() {
+    let mut facts = healthy();
+    let message = "1 file of the last run is gone:\n  contracts/a.yaml\n  fx:a: contract removed";
+    facts.missing_files = Some((message.to_owned(), "restore the files".to_owned()));
+    assert_eq!(problems(&facts), ["✗ error files_missing -"]);
+    let rows = report(&facts, Vec::new()).checks;
+    let finding = &rows.iter().find(|row| row.code == "files_missing").unwrap().finding;
+    assert_eq!(finding.message, "1 file of the last run is gone: contracts/a.yaml; fx:a: contract removed");
+    assert_eq!(finding.next.as_deref(), Some("restore the files"));
 }
 
 /// A log that is too large to verify here counts as verified only after a full verification.
