@@ -112,6 +112,17 @@ impl Catalog {
         shelf.tools.get(*shelf.by_name.get(name.tool())?)
     }
 
+    /// Returns the catalog without the servers that do not fit.
+    #[must_use]
+    pub fn only(&self, fits: impl Fn(&ServerName) -> bool) -> Self {
+        let shelves = self.shelves.iter().filter(|(server, _)| fits(server));
+        Self {
+            shelves: shelves.map(|(server, shelf)| (server.clone(), Arc::clone(shelf))).collect(),
+            contracts: Arc::clone(&self.contracts),
+            policies: Arc::clone(&self.policies),
+        }
+    }
+
     /// Returns the policies that the tools were made with.
     pub fn policies(&self) -> &Arc<Policies> {
         &self.policies
@@ -155,6 +166,15 @@ impl Catalog {
         self.shelves.iter().flat_map(|(server, shelf)| {
             let named = shelf.quarantined.iter();
             named.filter_map(|(tool, quarantined)| Some((ToolName::of(server, tool).ok()?, *quarantined)))
+        })
+    }
+
+    /// Returns every tool that servers list, also forbidden and quarantined ones. Nothing that an agent sees may be made
+    /// from these.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<Offered>> {
+        self.shelves.values().flat_map(|shelf| {
+            let quarantined = shelf.offer.quarantined().map(|(offered, _)| offered);
+            shelf.offer.tools().chain(quarantined)
         })
     }
 }

@@ -51,7 +51,7 @@ use servers::Servers;
 use verification::VerificationSlot;
 use what_if::Replays;
 
-pub use contracts::{DraftError, Lint, PolicyResult, version};
+pub use contracts::{Draft, DraftError, Lint, PolicyResult, version};
 pub use readings::{EncoderReadings, GatewayReadings};
 pub use reviews::{History, LockOf, LockView};
 pub use tools::{ExplainError, ListedTool, Reasons, SearchResults};

@@ -80,7 +80,7 @@ pub use event_stream::{Event, EventError, EventReader};
 pub use events::{GatewayEvent, ReloadSummary};
 pub use export::ExportReadings;
 pub use gateway::{
-    DraftError, DryRunReport, DryRunResult, EncoderReadings, ExplainError, Gateway, GatewayReadings, History,
+    Draft, DraftError, DryRunReport, DryRunResult, EncoderReadings, ExplainError, Gateway, GatewayReadings, History,
     LOG_VERIFIED, Lint, ListedTool, LockOf, LockView, NotRestarted, Options, PolicyResult, Reasons, ReplayError,
     SearchResults, Verification, WhatIf, fully_verified_ms, version,
 };

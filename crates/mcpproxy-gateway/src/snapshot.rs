@@ -23,7 +23,7 @@
 //!
 //! State that must outlive a snapshot, such as rate limits, is in `state.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
@@ -58,6 +58,8 @@ pub(crate) struct Snapshot {
     pub(crate) policies: Arc<Policies>,
     pub(crate) servers: BTreeMap<ServerName, Arc<Server>>,
     pub(crate) offers: BTreeMap<ServerName, Arc<Offers>>,
+    /// The servers whose lists are in the catalog. The others were not reached since the start.
+    listed: BTreeSet<ServerName>,
     pub(crate) catalog: Catalog,
     pub(crate) index: Index,
 }
@@ -66,6 +68,8 @@ impl Snapshot {
     /// Builds a snapshot from what agents may see of the enabled servers' lists. Reuses the unchanged parts of the previous one.
     pub(crate) fn build(files: Files, servers: BTreeMap<ServerName, Arc<Server>>, before: Option<&Self>) -> Self {
         let Files { settings, contracts, policies } = files;
+        // Before the lists themselves, because a server may be judged at this moment.
+        let listed = servers.iter().filter(|(_, server)| server.is_judged()).map(|(name, _)| name.clone()).collect();
         let offers: BTreeMap<ServerName, Arc<Offers>> = servers
             .iter()
             .filter(|(_, server)| server.settings.enabled)
@@ -83,11 +87,17 @@ impl Snapshot {
             (Some(before), EncoderUse::Off) if !before.index.has_encoder() => before.index.next(&catalog),
             (Some(_) | None, EncoderUse::Off) => Index::build(&catalog),
         };
-        Self { settings, contracts, policies, servers, offers, catalog, index }
+        Self { settings, contracts, policies, servers, offers, listed, catalog, index }
     }
 
     pub(crate) fn decision_inputs(&self) -> DecisionInputs<'_> {
         DecisionInputs { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
+    }
+
+    /// Returns the catalog of the servers that have listed their tools. A contract that matches no tool of another server
+    /// may match one as soon as that server connects.
+    pub(crate) fn listed_catalog(&self) -> Catalog {
+        self.catalog.only(|server| self.listed.contains(server))
     }
 
     /// Returns the time, and the UTC offset that policies may ask for. Without policies the time zone is not read.

@@ -164,6 +164,12 @@ problems! {
     SIGN_IN_FAILED = CONFLICT "sign_in_failed"
         "the sign-in could not begin"
         hint "check the address of the server, and whether its identity provider can be reached from here";
+    REVIEW_REQUIRED = CONFLICT "review_required"
+        "all tools of the server wait for review"
+        hint "review them with `mcpproxy servers review NAME`";
+    NO_TOOLS = CONFLICT "no_tools"
+        "the server has no tools"
+        hint "GET /api/v1/servers shows the state of the server";
     TOOL_NOT_FOUND = NOT_FOUND "tool_not_found"
         "no such tool"
         hint "GET /api/v1/tools lists all tools";

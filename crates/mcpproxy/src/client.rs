@@ -25,7 +25,7 @@ use self::connector::Connector;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::home::lock::Running;
-use crate::terminal::output::line;
+use crate::terminal::output::{line, lines};
 
 /// Limit for an answer. It is larger than any valid answer, and protects against a broken gateway.
 pub(crate) const ANSWER_MAX_BYTES: usize = 256 * 1024 * 1024;
@@ -269,8 +269,13 @@ pub(crate) fn no_gateway(home: &Home) -> Failure {
 
 fn failure(status: StatusCode, answer: &Value) -> Failure {
     let text = |name: &str| answer.pointer(&format!("/error/{name}")).and_then(Value::as_str).map(line);
-    let failure =
-        Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}")));
+    let failure = match (text("code").as_deref(), answer.pointer("/error/message").and_then(Value::as_str)) {
+        // As `config check` reports the same files: one line for each mistake.
+        (Some("settings_invalid"), Some(mistakes)) => {
+            Failure::new(Exit::BadSettings, lines(mistakes)).title("invalid settings, contracts or policies")
+        }
+        _ => Failure::new(Exit::Failed, text("message").unwrap_or_else(|| format!("the gateway answered {status}"))),
+    };
     // The gateway's hints name REST requests. At the terminal, a command helps more.
     let hint = match text("code").as_deref() {
         Some("server_not_found") => Some("list all servers with `mcpproxy servers list`".to_owned()),

@@ -228,10 +228,19 @@ fn a_start_misses_the_files_of_the_last_run() {
     folder.rename("contracts", "away");
     let refused = folder.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert!(refused.starts_with("exit 6\n"), "{refused}");
-    for part in ["contracts/mine.yaml", "demo:list_projects: contract removed", "serve --accept-removed"] {
+    let parts = ["contracts/mine.yaml", "demo:list_projects: contract removed", "serve --accept-removed"];
+    for part in parts {
         assert!(refused.contains(part), "{part}: {refused}");
     }
+    for (args, code) in [(["config", "check"].as_slice(), 6), (&["doctor"], 1), (&["status"], 7)] {
+        let told = folder.command(args).env("COLUMNS", "500").output().unwrap();
+        assert_eq!(told.status.code(), Some(code), "{args:?}");
+        let told = [told.stdout, told.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let lines = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(parts.iter().all(|part| lines.contains(part)), "{args:?}: {told}");
+    }
     folder.rename("away", "contracts");
+    assert!(folder.run(&["config", "check"]).starts_with("exit 0\n"), "nothing is missing");
     let serving = Serving::start(&folder);
     assert_ne!(outcome(&folder, &LIST), "ok", "the contract is back");
     assert_eq!(serving.stop(), Some(0));
@@ -263,6 +272,69 @@ fn what_does_not_count_is_told() {
     for args in [["config", "check"], ["policy", "check"]] {
         let output = folder.run(&args);
         assert!(output.starts_with("exit 0") && output.contains("note: policies/: ignored: team/."), "{output}");
+    }
+}
+
+/// The files of the folder are not in force as a whole, and every command that reads them says so.
+#[test]
+fn commands_say_that_a_change_waits() {
+    let folder = folder();
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\n# Kept.\nriskLevel: high\ncategory: a\n");
+    let policy = "@id(\"none\")\nforbid (principal, action, resource == Tool::\"demo:create_note\");\n";
+    folder.write("policies/mine.cedar", policy);
+    let serving = Serving::start(&folder);
+    let live = ["contract", "diff", "live", &folder.file("contracts").display().to_string()].map(str::to_owned);
+    let live: Vec<&str> = live.iter().map(String::as_str).collect();
+    assert_eq!(folder.run(&live), "exit 0\n--- stdout\nNo differences.\n--- stderr\n");
+    let checked = folder.run(&["config", "check"]);
+    assert!(!checked.contains("wait"), "{checked}");
+    let replayed = folder.run(&["policy", "replay"]);
+    assert!(!replayed.contains("wait"), "{replayed}");
+    assert!(!folder.run(&["contract", "show", "demo:list_projects"]).contains("wait"));
+
+    folder.write("contracts/mine.yaml", "tool: demo:list_projects\nriskLevel: low\ncategory: a\n");
+    folder.remove("policies/mine.cedar");
+    wait("the changes", || {
+        let held = serving.admin("/api/v1/status")["settings"]["held"]["changes"].clone();
+        held.as_array().is_some_and(|held| held.len() == 2)
+    });
+    let apply = "mcpproxy --home FOLDER config apply";
+    let says = |args: &[&str], code: i32, parts: &[&str]| {
+        let output = folder.run(args);
+        assert!(output.starts_with(&format!("exit {code}\n")), "{output}");
+        for part in parts.iter().chain([&apply]) {
+            assert!(output.contains(part), "{part}: {output}");
+        }
+        output
+    };
+    says(&live, 1, &["2 changes wait for a user,\nso the files of the folder are not all in force\n"]);
+    says(&["config", "check"], 0, &["note: 2 changes wait for a user. To confirm:\n"]);
+    says(
+        &["policy", "replay", "--policies", &folder.file("policies").display().to_string()],
+        0,
+        &["compared with the files of the folder.\n", "2 changes wait for a user."],
+    );
+    let shown = says(
+        &["contract", "show", "demo:list_projects"],
+        0,
+        &["operator, contracts/mine.yaml, before the change that waits\n", "a change of this contract waits"],
+    );
+    assert!(shown.contains("operator, contracts/mine.yaml:3") && !shown.contains("mine.yaml:2"), "{shown}");
+    assert_eq!(folder.json(&["config", "check"])["held"], 2);
+    assert_eq!(serving.stop(), Some(0));
+}
+
+/// A refused file has the same exit code as in `config check` and `serve`.
+#[test]
+fn an_invalid_file_cannot_be_applied() {
+    let folder = folder();
+    let _serving = Serving::start(&folder);
+    folder.write("contracts/bad.yaml", "tool: demo:create_note\nriskLevl: low\n---\ntool: demo\n");
+    for args in [["config", "apply"], ["config", "check"]] {
+        let refused = folder.run(&args);
+        assert!(refused.starts_with("exit 6\n"), "{refused}");
+        let lines = refused.lines().filter(|line| line.starts_with("FOLDER/contracts/bad.yaml:")).count();
+        assert_eq!(lines, 2, "one line for each mistake: {refused}");
     }
 }
 

@@ -35,10 +35,12 @@ pub struct Finding {
 }
 
 /// Checks the operator's contracts, and those of the servers in the catalog. The contracts inside the catalog are
-/// ignored.
+/// ignored. The catalog must have only servers that have listed their tools. Tools that wait for a review count as the
+/// server's tools, but nothing else is said about them.
 pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
-    let offers = Offers::new(&offered);
+    let listed: Vec<&Offered> = catalog.listed().map(AsRef::as_ref).collect();
+    let offers = Offers::new(&listed);
     let mut findings = Findings::default();
     for (pattern, contract) in contracts.iter() {
         let tools = offers.matching(pattern);
@@ -74,10 +76,10 @@ pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
 }
 
 /// Finds contracts that match no tool of a connected server: the findings C002 of [`lint`], without the other checks.
-/// A gateway looks for them each time a server connects.
+/// A gateway looks for them each time a server connects. The catalog must have only servers that have listed their tools.
 pub fn unmatched(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
-    let offered: Vec<&Offered> = catalog.tools().chain(catalog.forbidden()).map(|tool| tool.offered.as_ref()).collect();
-    let offers = Offers::new(&offered);
+    let listed: Vec<&Offered> = catalog.listed().map(AsRef::as_ref).collect();
+    let offers = Offers::new(&listed);
     let mut findings = Findings::default();
     let unmatched = contracts.iter().filter(|(pattern, _)| catalog.has_server(&pattern.server));
     for (pattern, contract) in unmatched.filter(|(pattern, _)| offers.matching(pattern).is_empty()) {

@@ -38,7 +38,7 @@ use crate::catalog::Offered;
 use crate::contract::{CONTRACTS_MAX, Contract, Contracts, Effective, Source, StepUp, ToolPattern};
 use crate::policy::{POLICIES_MAX, Policies, Policy};
 use crate::settings::{Channels, ContractSettings, IntentSettings, PeopleSettings};
-use crate::{RiskLevel, Untrusted};
+use crate::{RiskLevel, ToolName, Untrusted};
 use judge::{Judge, decisive_facts};
 use settings::{held_channels, held_intent, held_settings, weaker_settings};
 
@@ -113,6 +113,12 @@ impl Weaker {
 
     pub fn is_empty(&self) -> bool {
         self.contracts.is_empty() && self.policies.is_empty() && self.settings.is_empty() && self.held.is_empty()
+    }
+
+    /// Returns true if a tool has the old value of this field, because the new one waits for a user. The file has
+    /// something else in the line of the old value.
+    pub fn holds(&self, tool: &ToolName, field: &str) -> bool {
+        self.held.iter().any(|(pattern, fields)| pattern.matches(tool) && fields.contains(field))
     }
 
     /// Words each change on one line, safe to print.

@@ -1,7 +1,7 @@
 //! Compares two settings, for a reload.
 
 use super::{ServerSettings, Settings, TransportSettings};
-use crate::ServerName;
+use crate::{Mistake, ServerName};
 
 /// The difference between two settings. Changes that are not listed here take effect with the next snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,9 @@ pub struct Changes {
     pub added: Vec<ServerName>,
     pub removed: Vec<ServerName>,
     pub changed: Vec<ServerName>,
+    /// Misconfigured servers that only moved to other lines, because something else in the file changed. They are
+    /// replaced too, so that their reason names the new line. But nobody changed them.
+    pub moved: Vec<ServerName>,
     /// Keys whose new value takes effect only after a restart.
     pub restart_needed: Vec<&'static str>,
 }
@@ -19,6 +22,7 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
     for server in &new.servers {
         match old.servers.iter().find(|other| other.name == server.name) {
             None => changes.added.push(server.name.clone()),
+            Some(other) if other != server && has_only_moved(other, server) => changes.moved.push(server.name.clone()),
             Some(other) if other != server => changes.changed.push(server.name.clone()),
             Some(_) => {}
         }
@@ -54,6 +58,28 @@ pub fn diff(old: &Settings, new: &Settings) -> Changes {
         changes.restart_needed.push("approvals.public_url");
     }
     changes
+}
+
+/// Returns true for two versions of a misconfigured server that differ only in the places of its mistakes.
+fn has_only_moved(old: &ServerSettings, new: &ServerSettings) -> bool {
+    match (&old.transport, &new.transport) {
+        (
+            TransportSettings::Misconfigured { kind: was, mistakes: before },
+            TransportSettings::Misconfigured { kind: is, mistakes: after },
+        ) => {
+            let messages = |mistakes: &[Mistake]| mistakes.iter().map(|one| one.message.clone()).collect::<Vec<_>>();
+            let moved = ServerSettings { transport: new.transport.clone(), ..old.clone() };
+            was == is && messages(before) == messages(after) && moved == *new
+        }
+        (
+            TransportSettings::Stdio { .. }
+            | TransportSettings::Http { .. }
+            | TransportSettings::Sse { .. }
+            | TransportSettings::Demo
+            | TransportSettings::Misconfigured { .. },
+            _,
+        ) => false,
+    }
 }
 
 /// Names the settings other than servers that differ, those that decide on calls with both values.
@@ -193,6 +219,10 @@ fn changed_transport_keys(old: &TransportSettings, new: &TransportSettings) -> V
         | (Transport::Sse { url, headers }, Transport::Sse { url: new_url, headers: new_headers }) => {
             differing(&[("url", url != new_url), ("headers", headers != new_headers)])
         }
+        // The mistakes differ. The keys that were written differently are named from the texts.
+        (Transport::Misconfigured { kind, .. }, Transport::Misconfigured { kind: new_kind, .. }) => {
+            differing(&[("type", kind != new_kind)])
+        }
         (
             Transport::Stdio { .. }
             | Transport::Http { .. }
@@ -207,8 +237,9 @@ fn changed_transport_keys(old: &TransportSettings, new: &TransportSettings) -> V
 impl Changes {
     /// Returns true if there is nothing to connect, disconnect or restart.
     pub fn is_empty(&self) -> bool {
-        let Self { added, removed, changed, restart_needed } = self;
-        added.is_empty() && removed.is_empty() && changed.is_empty() && restart_needed.is_empty()
+        let Self { added, removed, changed, moved, restart_needed } = self;
+        let servers = [added, removed, changed, moved];
+        servers.iter().all(|names| names.is_empty()) && restart_needed.is_empty()
     }
 }
 
@@ -319,5 +350,28 @@ mod tests {
         let mut literal = server(http("a", "b"));
         literal.identity = server(http("${env:A}", "b")).identity;
         assert_eq!(changed_server_keys(&server(http("a", "b")), &literal), ["url"]);
+    }
+
+    /// A line that was added above a misconfigured server moves its mistake, and changes nothing of it.
+    #[test]
+    fn a_misconfigured_server_that_moved_is_not_changed() {
+        let of = |before: &str, server: &str| {
+            let text = format!(r#"{{{before}"mcpServers": {{"bad": {server}, "fx": {{"command": "x"}}}}}}"#);
+            parse(&text, &Unresolved).unwrap()
+        };
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let check = |new: &Settings, changed: &[&str], moved: &[&str]| {
+            let found = diff(&of("", r#"{"comand": "x"}"#), new);
+            let names = |all: &[ServerName]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!((names(&found.changed), names(&found.moved)), (owned(changed), owned(moved)));
+        };
+        check(&of("", r#"{"comand": "x"}"#), &[], &[]);
+        check(&of("\n\"direct_mode\": false,\n", r#"{"comand": "x"}"#), &[], &["bad"]);
+        check(&of("", r#"{"comand": "x", "enabled": false}"#), &["bad"], &[]);
+        check(&of("", r#"{"commmand": "x"}"#), &["bad"], &[]);
+        check(&of("", r#"{"command": "x"}"#), &["bad"], &[]);
+        let [old, new] = [of("", r#"{"comand": "x"}"#), of("", r#"{"commmand": "x"}"#)];
+        let keys = changed_server_keys(&old.servers[0], &new.servers[0]);
+        assert!(keys.is_empty(), "a mistake is no change of the type: {keys:?}");
     }
 }

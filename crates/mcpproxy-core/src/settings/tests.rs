@@ -244,6 +244,7 @@ fn changes() {
         added: vec![name("demo")],
         removed: vec![name("github")],
         changed: vec![name("docs")],
+        moved: Vec::new(),
         restart_needed: vec![
             "listen",
             "storage",

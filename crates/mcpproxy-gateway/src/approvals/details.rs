@@ -43,10 +43,10 @@ impl StatedRisk {
         }
     }
 
-    /// Describes the risk in a sentence.
+    /// Describes the risk without parentheses, because callers may put it into some.
     pub fn words(self) -> String {
         match (self.warning().map(RiskLevel::as_str), self.claimed().map(RiskLevel::as_str)) {
-            (Some(risk), None) if self.said_by == Some(SaidBy::Draft) => format!("{risk} (draft, not reviewed)"),
+            (Some(risk), None) if self.said_by == Some(SaidBy::Draft) => format!("{risk}; draft, not reviewed"),
             (Some(risk), None) => risk.to_owned(),
             (Some(risk), Some(_)) => format!("{risk}, says the server"),
             (None, None) => "unclassified".to_owned(),
@@ -110,7 +110,7 @@ mod tests {
         let check = |risk, said_by, expected: &str| assert_eq!(StatedRisk { risk, said_by }.words(), expected);
         check(None, None, "unclassified");
         check(Some(RiskLevel::High), Some(SaidBy::Operator), "high");
-        check(Some(RiskLevel::High), Some(SaidBy::Draft), "high (draft, not reviewed)");
+        check(Some(RiskLevel::High), Some(SaidBy::Draft), "high; draft, not reviewed");
         check(Some(RiskLevel::Low), Some(SaidBy::Server), "unclassified; the server says low");
         check(Some(RiskLevel::Critical), Some(SaidBy::Server), "critical, says the server");
     }

@@ -11,7 +11,8 @@ use mcpproxy_core::review::draft;
 use mcpproxy_core::review::lint::{Finding, lint, unmatched};
 use mcpproxy_core::review::weakening::{Rules, TrustRules, Weaker};
 use mcpproxy_core::settings::{ContractSettings, Weakening};
-use mcpproxy_core::{Agent, Digest, Hints, ServerName, Tool, ToolName, Variant, declare};
+use mcpproxy_core::trust::Held;
+use mcpproxy_core::{Agent, Digest, Hints, Offer, ServerName, Tool, ToolName, Variant, declare};
 use mcpproxy_store::StoredStandingApproval;
 
 use super::Gateway;
@@ -43,7 +44,7 @@ impl Gateway {
     /// Lints the active contracts.
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
-        Lint { findings: lint(&snapshot.contracts, &snapshot.catalog), version: version(&snapshot.contracts) }
+        Lint { findings: lint(&snapshot.contracts, &snapshot.listed_catalog()), version: version(&snapshot.contracts) }
     }
 
     /// Finds what these contracts would allow that the active ones do not. Such changes wait for a user. Finds nothing
@@ -70,18 +71,26 @@ impl Gateway {
     /// Finds active contracts that match no tool of a connected server.
     pub fn unmatched_contracts(&self) -> Vec<Finding> {
         let snapshot = self.state.snapshot.load_full();
-        unmatched(&snapshot.contracts, &snapshot.catalog)
+        unmatched(&snapshot.contracts, &snapshot.listed_catalog())
     }
 
-    /// Drafts a contract file for a server's tools.
-    pub fn contract_draft(&self, server: &ServerName) -> Result<String, DraftError> {
+    /// Drafts a contract file for a server's tools. Tools that wait for a review are left out: a user has not read
+    /// their descriptions yet, and a draft would repeat them.
+    pub fn contract_draft(&self, server: &ServerName) -> Result<Draft, DraftError> {
         let snapshot = self.state.snapshot.load_full();
-        let offers = snapshot.offers.get(server).ok_or(DraftError::NoServer)?;
-        match snapshot.unreached(server) {
-            // An empty draft would say that the server has no tools.
-            Some(unreached) => Err(DraftError::NotConnected(unreached.unavailable().to_string())),
-            None => Ok(draft::draft(server, &offers.tools)),
+        let tools = &snapshot.offers.get(server).ok_or(DraftError::NoServer)?.tools;
+        if !tools.is_empty() {
+            return Ok(Draft { text: draft::draft(server, tools), waiting: waiting(tools) });
         }
+        // An empty draft would say that the server has no tools.
+        Err(match (waiting(tools), tools.quarantined().count()) {
+            (waiting @ 1.., _) => DraftError::AllWait(waiting),
+            (0, 1..) => DraftError::AllRejected,
+            (0, 0) => match snapshot.unreached(server) {
+                Some(unreached) => DraftError::NotConnected(unreached.unavailable().to_string()),
+                None => DraftError::NoTools,
+            },
+        })
     }
 
     /// Writes contract cards of all tools as Markdown pages.
@@ -134,6 +143,19 @@ pub struct Lint {
     pub version: String,
 }
 
+/// A first contract file for the tools of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub text: String,
+    /// The number of tools that are not in the file, because they wait for a review.
+    pub waiting: usize,
+}
+
+/// Counts the tools that wait for a review. A rejected one does not.
+fn waiting(tools: &Offer) -> usize {
+    tools.quarantined().filter(|(_, quarantined)| quarantined.reason != Held::Rejected).count()
+}
+
 /// The reason why there is no draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
@@ -141,6 +163,12 @@ pub enum DraftError {
     NoServer,
     #[error("the server's tools are not known: {0}")]
     NotConnected(String),
+    #[error("all tools of the server wait for review ({0})")]
+    AllWait(usize),
+    #[error("all tools of the server were rejected in a review")]
+    AllRejected,
+    #[error("the server lists no tools")]
+    NoTools,
 }
 
 /// Hashes contracts. Equal contracts have equal versions, which shows if changed files are active.

@@ -43,7 +43,8 @@ impl Gateway {
         let changed = summary.to_string();
         // A changed server is replaced in one step, so that nobody finds it missing.
         for server in &settings.servers {
-            if changes.added.contains(&server.name) || changes.changed.contains(&server.name) {
+            let new = [&changes.added, &changes.changed, &changes.moved];
+            if new.iter().any(|names| names.contains(&server.name)) {
                 self.servers.start(server.clone(), self.state.trust.choices.origin_of(server));
                 self.note_arrival(&server.name, &settings);
             }
@@ -166,7 +167,7 @@ impl Gateway {
 
 /// Sums up what new files change.
 fn summary(before: &Snapshot, files: &Files, changes: &Changes) -> ReloadSummary {
-    let Changes { added, removed, changed, restart_needed } = changes.clone();
+    let Changes { added, removed, changed, moved: _, restart_needed } = changes.clone();
     let find =
         |settings: &Settings, name: &ServerName| settings.servers.iter().find(|server| server.name == *name).cloned();
     let with_keys = |name: ServerName| {

@@ -141,6 +141,11 @@ impl Server {
         self.has_listed.load(Ordering::Acquire)
     }
 
+    /// Returns true once [`Server::admission`] is a judgement of the server's lists.
+    pub(crate) fn is_judged(&self) -> bool {
+        *self.is_judged.borrow()
+    }
+
     /// Returns what agents may see of the lists.
     pub(crate) fn admission(&self) -> Arc<Admission> {
         self.admission.load_full()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::policy::Policies;
+use mcpproxy_core::review::lint::Finding;
 use mcpproxy_core::settings::Settings;
 use mcpproxy_core::{Agent as Identity, Scope};
 use mcpproxy_gateway::Files;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::agent::{Agent, Reply, Way};
 use crate::asked::never_held;
 use crate::peer::{Peer, Script, Speaks, tool};
-use crate::rig::{Rig, demo, line, settings};
+use crate::rig::{Rig, demo, line, settings, stdio};
 
 /// A tool that says nothing about itself.
 const PLAIN: &str = r#"{"name":"work","description":"Works.","inputSchema":{"type":"object","properties":{"to":{"type":"array"},"body":{"type":"string"},"fail":{"type":"string"}}}}"#;
@@ -416,6 +417,19 @@ async fn a_contract_can_be_read_before_the_call() {
     let mut narrow = Agent::with(&rig, Way::Session, narrow, "/mcp", "{}").await;
     let hidden = narrow.request(&rig, "resources/read", r#"{"uri":"contract://fx/work"}"#).await;
     assert_eq!(hidden.brief(), "-32602 Resource not found");
+}
+
+/// A contract for a server that was never reached may match a tool later, so nothing is said about it.
+#[tokio::test]
+async fn contracts_of_a_server_without_a_list_are_not_compared() {
+    let text = "tool: demo:gone\nriskLevel: low\n---\ntool: away:send\nriskLevel: low\n";
+    let away = stdio("away", "/no/such/program", &[]);
+    let rig = Rig::start(files(settings([demo("demo"), away]), contracts(text))).await;
+    let subjects = |findings: Vec<Finding>| findings.into_iter().map(|one| (one.code, one.subject)).collect::<Vec<_>>();
+    assert_eq!(subjects(rig.gateway.unmatched_contracts()), [("C002", "demo:gone".to_owned())]);
+    let mut linted = subjects(rig.gateway.contract_lint().findings);
+    linted.retain(|(code, _)| ["C001", "C002"].contains(code));
+    assert_eq!(linted, [("C001", "away:send".to_owned()), ("C002", "demo:gone".to_owned())]);
 }
 
 #[tokio::test]

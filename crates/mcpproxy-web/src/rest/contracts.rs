@@ -7,7 +7,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::routing::on;
 use http::StatusCode;
-use mcpproxy_gateway::{DraftError, aside};
+use mcpproxy_gateway::{Draft, DraftError, aside};
 
 use super::endpoint::{Answer, Endpoint, Group, NO_SERVER, NO_TOOL};
 use super::servers;
@@ -87,9 +87,13 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         body: None,
         group: Group::Contracts,
         summary: "Draft a contract file for a server",
-        description: "Derives a contract from the schemas, annotations and names of the tools. The draft takes effect only when you save it in `contracts/`.",
+        description: "Derives a contract from the schemas, annotations and names of the tools. The draft takes effect only when you save it in `contracts/`. Tools that wait for a review are left out and counted.",
         answers: &[Answer::json::<wire::Draft>(StatusCode::OK, "The draft.")],
-        errors: &[NO_SERVER, (StatusCode::SERVICE_UNAVAILABLE, "The server is not connected.")],
+        errors: &[
+            NO_SERVER,
+            (StatusCode::CONFLICT, "All tools of the server wait for a review, or it has no tools."),
+            (StatusCode::SERVICE_UNAVAILABLE, "The server is not connected."),
+        ],
         handler: |method| on(method, draft),
     },
 ];
@@ -103,7 +107,8 @@ async fn find(
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
     let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::TOOL_NOT_FOUND)?;
-    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings())))
+    let held = web.gateway.held();
+    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings(), held.as_ref().map(|held| &held.weaker))))
 }
 
 async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
@@ -121,8 +126,20 @@ async fn draft(
     let server = servers::server_name(name)?;
     let name = server.clone();
     match aside(move || web.gateway.contract_draft(&name)).await {
-        Ok(text) => Ok(Json(wire::Draft { server: server.to_string(), text })),
+        Ok(Draft { text, waiting }) => Ok(Json(wire::Draft { server: server.to_string(), text, waiting })),
         Err(DraftError::NoServer) => Err(Problem::SERVER_NOT_FOUND),
         Err(error @ DraftError::NotConnected(_)) => Err(Problem::UPSTREAM_UNAVAILABLE.message(error.to_string())),
+        Err(error @ DraftError::AllWait(_)) => {
+            let hint = format!("review them with `mcpproxy servers review {server}`, then draft again");
+            Err(Problem::REVIEW_REQUIRED.message(error.to_string()).hint(hint))
+        }
+        Err(error @ DraftError::AllRejected) => {
+            let hint = format!("to accept one after all, run `mcpproxy servers review {server} --rejected`");
+            Err(Problem::NO_TOOLS.message(error.to_string()).hint(hint))
+        }
+        Err(error @ DraftError::NoTools) => {
+            let hint = format!("`mcpproxy servers logs {server}` shows what the server printed");
+            Err(Problem::NO_TOOLS.message(error.to_string()).hint(hint))
+        }
     }
 }

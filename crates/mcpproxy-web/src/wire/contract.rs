@@ -1,10 +1,13 @@
 //! The JSON types of contracts.
 
-use mcpproxy_core::contract::Need;
+use std::sync::Arc;
+
+use mcpproxy_core::contract::{Need, Source};
 use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::review::coverage::{self, Classifier};
 use mcpproxy_core::review::docs;
 use mcpproxy_core::review::lint::{self, Severity};
+use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
 use serde::Serialize;
@@ -31,6 +34,8 @@ pub(crate) struct Contract {
     /// The contract in the format of contract files.
     #[schema(value_type = Object)]
     contract: Value,
+    /// True if a change of this contract waits for a user. The fields have the values that are in force.
+    change_waits: bool,
     /// Every field with a value.
     fields: Vec<ContractField>,
     /// The digest of the effective contract. The record of each call has it.
@@ -53,15 +58,28 @@ struct ContractField {
 }
 
 impl Contract {
-    pub(crate) fn new(tool: &Tool, settings: ContractSettings) -> Self {
+    /// `held` has the changes that wait for a user.
+    pub(crate) fn new(tool: &Tool, settings: ContractSettings, held: Option<&Weaker>) -> Self {
         let contract = &tool.contract;
         let needs = if needs_contract(settings, tool) {
             vec!["contract"]
         } else {
             contract.needs().into_iter().map(Need::as_str).collect()
         };
-        let fields = contract.sources().into_iter();
+        let waits = |field: &str| held.is_some_and(|held| held.holds(&tool.name, field));
+        let source = |field: &str, source: &Source| match source {
+            // The line is one of the previous file. The file has another value there now.
+            Source::Operator { file, is_draft, .. } if waits(field) => {
+                let previous = Source::Operator { file: Arc::clone(file), line: 0, is_draft: *is_draft };
+                format!("{previous}, before the change that waits")
+            }
+            Source::Operator { .. } | Source::Server | Source::Hints | Source::Level | Source::Default => {
+                source.to_string()
+            }
+        };
+        let fields = contract.fields().into_iter();
         Self {
+            change_waits: contract.fields().iter().any(|(field, _, _)| waits(field)),
             tool: tool.name.to_string(),
             hidden_from_agents: contract.risk() == Some(RiskLevel::Forbidden),
             written: contract.is_written,
@@ -69,7 +87,9 @@ impl Contract {
             risk_level: contract.risk().map(RiskLevel::as_str),
             needs,
             contract: contract.to_json(),
-            fields: fields.map(|(field, value, source)| ContractField { field, value, source }).collect(),
+            fields: fields
+                .map(|(field, value, from)| ContractField { field, value, source: source(field, from) })
+                .collect(),
             digest: tool.contract_digest().to_string(),
             input_schema: tool.whole_input_schema(),
             output_schema: tool.whole_output_schema(),
@@ -253,6 +273,8 @@ pub(crate) struct Draft {
     pub(crate) server: String,
     /// YAML. Review it before you save it in `contracts/`.
     pub(crate) text: String,
+    /// The number of tools that are left out, because they wait for a review.
+    pub(crate) waiting: usize,
 }
 
 fn operations_or_null() -> Object {

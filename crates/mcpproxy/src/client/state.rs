@@ -42,6 +42,28 @@ fn problems(status: &Value) -> Vec<String> {
     problems
 }
 
+/// Counts the changes of contracts, policies and settings that wait for a user, in `GET /api/v1/status`.
+pub(crate) fn held_changes(status: &Value) -> usize {
+    let Some(changes) = status.pointer("/settings/held/changes").and_then(Value::as_array) else { return 0 };
+    let more = status.pointer("/settings/held/more").and_then(Value::as_u64).unwrap_or_default();
+    changes.len().saturating_add(usize::try_from(more).unwrap_or(usize::MAX))
+}
+
+/// Asks a running gateway how many changes wait for a user. Returns 0 if none runs on the data folder, or if it does not
+/// answer: for the commands that ask, this is only a note.
+pub(crate) async fn held_now(home: &Home) -> usize {
+    if !matches!(home.running(), Ok(Some(_))) {
+        return 0;
+    }
+    let Ok(rest) = Rest::connect(home) else { return 0 };
+    rest.ask(Method::GET, "/api/v1/status").await.map_or(0, |status| held_changes(&status))
+}
+
+/// Says that changes wait: `1 change waits for a user`.
+pub(crate) fn held_words(count: usize) -> String {
+    format!("{} for a user", counted_as(count, "change waits", "changes wait"))
+}
+
 /// Returns whether something is wrong with a server. A server that connects for the first time has no reason yet, and
 /// nothing is wrong with it.
 pub(crate) fn is_wrong(server: &Value) -> bool {

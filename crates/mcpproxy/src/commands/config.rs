@@ -13,10 +13,12 @@ use mcpproxy_core::Mistake;
 use mcpproxy_core::settings::{self, ServerSettings, Settings};
 use serde::Serialize;
 
+use crate::client::state::held_words;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES, published};
+use crate::runtime::last_run;
 use crate::terminal::output::{Format, counted, counted_as, print, tell};
 use gateway_view::Difference;
 use publish::What;
@@ -119,6 +121,9 @@ struct Checked {
     /// Servers that this command and the running gateway judge differently. `null` if no gateway runs on these
     /// settings.
     differences: Option<Vec<Difference>>,
+    /// Changes that the running gateway does not apply until a user confirms them. `null` if no gateway runs on these
+    /// settings.
+    held: Option<usize>,
     /// Settings that have no effect or need attention.
     warnings: Vec<String>,
 }
@@ -140,10 +145,11 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
     settings_file::warning_lines(path, &warnings).iter().for_each(|warning| tell(warning));
     let contracts = operator_files::read_contracts(path);
     let policies = operator_files::read_policies(path);
-    let differences = match &settings {
-        Ok(settings) => gateway_view::differences(home, path, settings).await,
+    let view = match &settings {
+        Ok(settings) => gateway_view::view(home, path, settings).await,
         Err(_) => None,
     };
+    let (differences, held) = view.map(|view| (view.differences, view.held)).unzip();
     let told = differences.as_deref().unwrap_or_default();
     let servers = settings.as_ref().ok().and_then(|settings| misconfigured(path, settings, told));
     let (settings, contracts, policies) = match (settings, contracts, policies, servers) {
@@ -158,8 +164,19 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
             return Err(Failure::all(failures).title(title).into());
         }
     };
+    // As `serve` would refuse to start.
+    let is_own = || Some(std::fs::canonicalize(path).ok()? == std::fs::canonicalize(home.settings()).ok()?);
+    if (!is_named || is_own() == Some(true))
+        && let Some(missing) = last_run::missing_files(home).await
+    {
+        return Err(missing.into());
+    }
     for difference in told {
         tell(&format!("note: {difference}"));
+    }
+    if let Some(held @ 1..) = held {
+        tell(&format!("note: {}. To confirm:", held_words(held)));
+        tell(&format!("  {}", home.command("mcpproxy", "config apply")));
     }
     let servers = &settings.servers;
     let checked = Checked {
@@ -169,14 +186,17 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
         contracts: contracts.iter().count(),
         policies: policies.iter().count(),
         differences,
+        held,
         warnings: warnings.iter().map(ToString::to_string).collect(),
     };
     format.print(&checked, || {
         let Checked { file, servers, enabled, contracts, policies, .. } = &checked;
         let (contracts, policies) = (counted(*contracts, "contract"), counted_as(*policies, "policy", "policies"));
         match has_file {
-            true => format!("{file}: valid, {enabled} of {servers} servers enabled, {contracts}, {policies}"),
-            false => format!("{file}: no settings file, so the demo server runs, {contracts}, {policies}"),
+            true => format!("{file}: valid\n  {enabled} of {servers} servers enabled, {contracts}, {policies}"),
+            false => {
+                format!("{file}: no settings file\n  The demo server runs.\n  {contracts}, {policies}")
+            }
         }
     })
 }

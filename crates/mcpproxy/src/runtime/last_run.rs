@@ -14,14 +14,15 @@ use std::time::Duration;
 use mcpproxy_core::Offered;
 use mcpproxy_core::review::weakening::{Rules, Weaker};
 use mcpproxy_gateway::{Files, Gateway, ToolLists};
-use mcpproxy_store::Store;
+use mcpproxy_store::{Location, Store};
 use tokio::sync::watch;
 
-use super::Accepted;
 use super::weigh::{KnownTools, rules};
+use super::{Accepted, local_agent};
+use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::operator_files::{OperatorFiles, OperatorTexts, Source};
+use crate::operator_files::{self, OperatorFiles, OperatorTexts, Source, published};
 use crate::terminal::output::{counted, counted_as, line, tell};
 
 /// Changes and files to print. More are counted.
@@ -30,6 +31,8 @@ const TOLD_MAX: usize = 10;
 const COMPARISONS_MAX: usize = 50;
 /// Time between two attempts to write to the store.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// Time to read the files of the last run, for commands that only look. The database may be away.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The files of the last run, and what is weaker now.
 pub(super) struct LastRun {
@@ -101,6 +104,35 @@ fn compare(home: &Home, last: &OperatorTexts, now: &OperatorFiles, accepted: Acc
         return Err(refusal(home, &gone, weaker.as_ref()));
     }
     Ok(weaker.unwrap_or_default())
+}
+
+/// Returns the reason why `serve` would not start: a file of the last run is gone. `None` if nothing is missing, if a
+/// gateway runs, or if that cannot be known: without a database, or with invalid files.
+///
+/// A running gateway keeps what is gone, and says so itself.
+pub(crate) async fn missing_files(home: &Home) -> Option<Failure> {
+    if !matches!(home.running(), Ok(None)) || published::is_published(&home.settings()).ok()? {
+        return None;
+    }
+    let read = operator_files::read(&home.settings(), None, &Source::Folder).ok()?;
+    let remembered = tokio::time::timeout(READ_TIMEOUT, remembered(home)).await.ok()?.ok()??;
+    compare(home, &remembered, &read, Accepted::default()).err()
+}
+
+/// Reads the files of the last run. Returns `None` without a database.
+async fn remembered(home: &Home) -> anyhow::Result<Option<OperatorTexts>> {
+    let location = location(home)?;
+    if let Location::Sqlite(path) = &location
+        && !path.try_exists()?
+    {
+        return Ok(None);
+    }
+    // The key names the gateway. Without one, no gateway has run here.
+    let Some(key) = home.existing_signing_key()? else { return Ok(None) };
+    let store = Store::open_read_only(&location).await?;
+    let files = store.remembered_files(&local_agent::name(&location, key.verifier())).await;
+    store.close().await;
+    Ok(Some(OperatorTexts::remembered(files?)))
 }
 
 fn refusal(home: &Home, gone: &[&str], weaker: Option<&Weaker>) -> Failure {

@@ -202,6 +202,8 @@ mod tests {
         check(&operators, "mail:send (critical)");
         let servers = asked("mail:send", Some(RiskLevel::Low), Some(SaidBy::Server));
         check(&servers, "mail:send (unclassified; the server says low)");
+        let drafted = asked("mail:send", Some(RiskLevel::Critical), Some(SaidBy::Draft));
+        check(&drafted, "mail:send (critical; draft, not reviewed)");
         check(&asked("x:a\n\u{7}b", None, None), "x:a\\n\\u{7}b (unclassified)");
     }
 }

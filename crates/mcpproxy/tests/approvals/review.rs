@@ -131,6 +131,36 @@ fn a_user_reviews_a_server_that_a_script_added() {
     assert!(!status.contains("rejected"), "{status}");
 }
 
+/// A draft of a server whose tools nobody has read would be empty, and read as complete.
+#[test]
+fn a_draft_has_only_reviewed_tools() {
+    let folder = folder();
+    let serving = Serving::start(&folder);
+    make_anna(&serving);
+    run(&folder, &add("office"));
+    serving.wait("the line", || serving.has_said("! office is new: "));
+    let draft = ["contract", "draft", "office"];
+    let refused = folder.run(&draft);
+    assert!(refused.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{refused}");
+    assert!(refused.contains("all tools of the server wait for review (26)\n"), "{refused}");
+    assert!(refused.contains("hint: review them with `mcpproxy --home FOLDER servers review office`"), "{refused}");
+    let path = folder.file("office.yaml").display().to_string();
+    assert!(folder.run(&["contract", "draft", "office", "--to", &path]).starts_with("exit 1\n"));
+    assert!(!folder.file("office.yaml").exists(), "nothing is written");
+
+    let accept = ["servers", "review", "office", "--accept", "list_projects"];
+    let mut anna = Person::runs(folder.command(&accept).env("NO_COLOR", "1"));
+    sign_in(&mut anna);
+    anna.sees("accepted 1");
+    assert_eq!(anna.leaves(), Some(0), "{}", anna.screen());
+    let drafted = folder.run(&draft);
+    assert!(drafted.starts_with("exit 0\n") && drafted.contains("tool: office:list_projects\n"), "{drafted}");
+    assert_eq!(drafted.matches("tool: office:").count(), 1, "{drafted}");
+    let note = "note: 25 tools wait for review, not in the draft:\n  mcpproxy --home FOLDER servers review office\n";
+    assert!(drafted.contains(note), "{drafted}");
+    assert_eq!(folder.json(&draft)["waiting"], 25);
+}
+
 /// A server that a script adds while no gateway runs must not count as chosen by the operator at the next start.
 #[test]
 fn a_server_that_a_script_added_waits_also_after_a_start() {

@@ -12,7 +12,8 @@ use crate::contract::{
     Confirmation, DRAFT_MARKER, DryRun, Idempotency, RateLimit, Sensitive, StepUp, ToolPattern, Written,
 };
 use crate::schema::Schema;
-use crate::{Pointer, RiskLevel, ServerName, Untrusted, Variant};
+use crate::trust::Held;
+use crate::{Pointer, Quarantined, RiskLevel, ServerName, Untrusted, Variant};
 
 fn written<T>(value: T) -> Option<Written<T>> {
     Some(Written { value, line: 7, column: 3 })
@@ -218,6 +219,25 @@ fn every_doubt_about_a_contract_has_a_line() {
             "C307 warning fx:other a.yaml:2"
         ]
     );
+}
+
+/// A tool that waits for a review exists, and one that no agent sees needs no other finding.
+#[test]
+fn a_contract_for_a_tool_that_waits_has_an_effect() {
+    let server = ServerName::parse("fx").unwrap();
+    let tool = |name: &str| Offered::parse(&server, &format!("{{\"name\":\"{name}\",\"inputSchema\":{{}}}}"));
+    let quarantined = Quarantined { reason: Held::FirstSight, since_ms: 0, was_shown: false };
+    let offer = Offer::new([tool("act"), tool("later")]).0.admit(&[("later".to_owned(), quarantined)].into());
+    let catalog = Catalog::new([(server.clone(), Arc::new(offer))]);
+    let text = "- tool: fx:late*\n  category: x\n- tool: fx:gone\n  category: x\n";
+    let contracts = Contracts::parse(&[("a.yaml".to_owned(), text.to_owned())]).unwrap();
+    let found = |catalog: &Catalog| {
+        let all = lint(&contracts, catalog).into_iter().chain(unmatched(&contracts, catalog));
+        all.map(|finding| format!("{} {}", finding.code, finding.subject)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&catalog), ["C004 fx", "C002 fx:gone", "C002 fx:gone"]);
+    // Nothing is known about a server that has not listed its tools.
+    assert_eq!(found(&catalog.only(|_| false)), ["C001 fx:gone", "C001 fx:late*"]);
 }
 
 /// Names are compared for the first contracts only, because thousands would take minutes.

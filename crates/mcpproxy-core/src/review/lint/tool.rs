@@ -115,17 +115,31 @@ fn repetition(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// Reports fields of the contract standard that a written contract lacks.
+/// Returns the fields whose absence has a warning of its own: C003, C301 and C304. C302 and C303 are only hints, so C307
+/// names their fields too.
+fn warned_of(effective: &Effective) -> &'static [&'static str] {
+    match effective.risk() {
+        None => &["riskLevel"],
+        Some(RiskLevel::High | RiskLevel::Critical) => &["sideEffects", "permissions"],
+        Some(RiskLevel::Low | RiskLevel::Medium | RiskLevel::Forbidden) => &[],
+    }
+}
+
+/// Reports fields of the contract standard that a written contract lacks, unless another warning names them.
 fn standard_fields(findings: &mut Findings, looked: &Looked<'_>) {
     if !looked.effective.is_written {
         return;
     }
-    let missing = missing_fields(looked.offered, looked.effective);
+    let mut missing = missing_fields(looked.offered, looked.effective);
+    let all = missing.len();
+    let told = warned_of(looked.effective);
+    missing.retain(|name| !told.contains(name));
     if missing.is_empty() {
         return;
     }
+    let more = if missing.len() < all { " more" } else { "" };
     let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
-    let message = format!("{} of {STANDARD_FIELDS} fields are missing: {}", missing.len(), names.join(", "));
+    let message = format!("{}{more} of {STANDARD_FIELDS} fields are missing: {}", missing.len(), names.join(", "));
     let fix = "add them; `mcpproxy contract coverage` counts them for all tools";
     findings.add("C307", &looked.offered.name.to_string(), looked.place.clone(), message, fix);
 }

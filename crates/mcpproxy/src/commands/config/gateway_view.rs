@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::client::Rest;
+use crate::client::state::held_changes;
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::terminal::output::{line, member, sentence};
@@ -47,8 +48,15 @@ impl fmt::Display for Difference {
     }
 }
 
+/// The running gateway's view of the files.
+pub(super) struct GatewayView {
+    pub(super) differences: Vec<Difference>,
+    /// Changes that are not in force until a user confirms them.
+    pub(super) held: usize,
+}
+
 /// Asks the gateway that runs on these settings. Returns `None` if there is none, or if it has not loaded this file.
-pub(super) async fn differences(home: &Home, path: &Path, settings: &Settings) -> Option<Vec<Difference>> {
+pub(super) async fn view(home: &Home, path: &Path, settings: &Settings) -> Option<GatewayView> {
     let is_same = |path: &Path| std::fs::canonicalize(path).ok();
     if is_same(path)? != is_same(&home.settings())? || home.running().ok().flatten().is_none() {
         return None;
@@ -61,7 +69,7 @@ pub(super) async fn differences(home: &Home, path: &Path, settings: &Settings) -
     let servers = rest.ask(Method::GET, "/api/v1/servers").await.ok()?;
     let (_, text) = settings_file::read_text(path).ok()??;
     let shape = settings_file::check_shape(path, &text).ok()?;
-    Some(compare(settings, &shape, &servers))
+    Some(GatewayView { differences: compare(settings, &shape, &servers), held: held_changes(&status) })
 }
 
 /// Compares the two views. `shape` is the file with its references left alone: a mistake that it has too does not

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use http::Method;
 use mcpproxy_core::contract::Contracts;
 use mcpproxy_core::review::diff::{FieldChange, ToolChange, of_files};
 use serde_json::{Value, json};
 
 use super::lint::of_gateway;
 use crate::client::Rest;
+use crate::client::state::{held_changes, held_words};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{self, CONTRACTS, bad_given, published};
@@ -50,8 +52,20 @@ async fn live(home: &Home) -> anyhow::Result<Contracts> {
     if is_same {
         return Ok(contracts);
     }
-    let message = "the running gateway still uses its previous contracts, not the files of its folder";
-    Err(Failure::new(Exit::Failed, message).hint("find the reason with `mcpproxy config check`").into())
+    let status = rest.ask(Method::GET, "/api/v1/status").await?;
+    Err(not_live(home, held_changes(&status)).into())
+}
+
+/// Returns the reason why the contracts in force are not known here: the files of the folder are not in force as a whole.
+fn not_live(home: &Home, held: usize) -> Failure {
+    if held == 0 {
+        let message = "the running gateway still uses its previous contracts, not the files of its folder";
+        return Failure::new(Exit::Failed, message)
+            .hint(format!("find the reason with `{}`", home.command("mcpproxy", "config check")));
+    }
+    let message = format!("{},\nso the files of the folder are not all in force", held_words(held));
+    Failure::new(Exit::Failed, message)
+        .hint(format!("confirm with `{}`, then compare again", home.command("mcpproxy", "config apply")))
 }
 
 fn to_json(change: &ToolChange) -> Value {

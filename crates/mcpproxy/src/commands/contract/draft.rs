@@ -15,7 +15,7 @@ use crate::commands::config;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{CONTRACTS, published};
-use crate::terminal::output::{Format, lines, print, tell};
+use crate::terminal::output::{Format, counted_as, lines, print, tell};
 
 pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Option<&Path>) -> anyhow::Result<()> {
     let answer = Rest::connect(home)?.ask(Method::GET, &format!("/api/v1/servers/{server}/contracts/draft")).await?;
@@ -25,6 +25,7 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
         format.print(&answer, || text)?;
         let target = folder.join(format!("{server}.yaml"));
         tell(&format!("This is a draft. Review it before you move it to {}.", target.display()));
+        tell_waiting(home, &answer, server);
         return Ok(());
     };
     let is_in_force = std::path::absolute(path).is_ok_and(|path| path.parent() == Some(&folder));
@@ -33,6 +34,7 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     }
     write_new(path, &text, &folder)?;
     print(&format!("Wrote {}\n", path.display()))?;
+    tell_waiting(home, &answer, server);
     if is_in_force {
         let answer = Rest::connect(home)?.reload().await?;
         if config::apply::confirm_own(home, &answer).await? {
@@ -43,6 +45,17 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
         tell(&format!("This is a draft. Review it before you move it to {}.", folder.display()));
     }
     Ok(())
+}
+
+/// Says how many tools are not in the draft, and how to review them. Otherwise a user would take the draft for complete.
+fn tell_waiting(home: &Home, answer: &Value, server: &ServerName) {
+    let waiting = answer.get("waiting").and_then(Value::as_u64).unwrap_or_default();
+    if waiting > 0 {
+        let count = usize::try_from(waiting).unwrap_or(usize::MAX);
+        let tools = counted_as(count, "tool waits", "tools wait");
+        tell(&format!("note: {tools} for review, not in the draft:"));
+        tell(&format!("  {}", home.command("mcpproxy", &format!("servers review {server}"))));
+    }
 }
 
 /// Writes a new file. Never overwrites an existing one.

@@ -120,7 +120,7 @@ fn told(all: &All, since_ms: i64) -> String {
     let (called, idle): (Vec<&Row>, Vec<&Row>) = all.tools.iter().partition(|row| row.records > 0);
     let since = local_time(since_ms);
     let mut text = if called.is_empty() {
-        format!("No tool that declares failure modes was called since {since}.\n")
+        format!("No tool that declares failure modes was called\nsince {since}.\n")
     } else {
         let rows = called.into_iter().map(|row| {
             let undeclared = row.undeclared.iter().map(|one| format!("{} ({})", line(&one.code), one.calls));
@@ -133,10 +133,36 @@ fn told(all: &All, since_ms: i64) -> String {
             ]
         });
         let table = table(&["TOOL", "RECORDS", "DECLARED, NEVER SEEN", "SEEN, NOT DECLARED"], rows);
-        format!("{table}\nSince {since}. Declare a failure mode in `failureModes` of the tool's contract.\n")
+        format!(
+            "{table}\nSince {since}. To declare a failure mode, add it\nto `failureModes` of the tool's contract.\n"
+        )
     };
     if !idle.is_empty() {
         text.push_str(&format!("{} with declared failure modes have no records.\n", counted(idle.len(), "tool")));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_fits() {
+        let row = |tool: &str, records: u64| Row {
+            tool: tool.to_owned(),
+            records,
+            declared: true,
+            never_seen: Vec::new(),
+            undeclared: Vec::new(),
+            seen: Vec::new(),
+        };
+        for tools in [Vec::new(), vec![row("fx:idle", 0)]] {
+            let text = told(&All { since: String::new(), tools }, 0);
+            assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        }
+        let text = told(&All { since: String::new(), tools: vec![row("fx:act", 1), row("fx:idle", 0)] }, 0);
+        let footer = text.lines().skip_while(|line| !line.starts_with("Since"));
+        assert!(footer.clone().count() == 3 && footer.into_iter().all(|line| line.chars().count() <= 60), "{text}");
+    }
 }

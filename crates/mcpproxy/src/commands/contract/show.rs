@@ -8,7 +8,7 @@ use crate::client::Rest;
 use crate::commands::tools::{HIDDEN, needs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::terminal::output::{self, Format, line, lines, member};
+use crate::terminal::output::{self, Format, line, lines, member, tell};
 use crate::terminal::size::columns;
 use crate::terminal::wrap::hanging;
 
@@ -19,7 +19,12 @@ pub(super) async fn run(home: &Home, format: Format, name: &ToolName) -> anyhow:
         Ok(contract) => contract,
         Err(error) => return Err(unknown(&rest, name).await.map_or(error, Into::into)),
     };
-    format.print(&contract, || told(&contract))
+    format.print(&contract, || told(&contract))?;
+    if contract.get("change_waits") == Some(&Value::Bool(true)) {
+        tell("note: a change of this contract waits. To confirm it:");
+        tell(&format!("  {}", home.command("mcpproxy", "config apply")));
+    }
+    Ok(())
 }
 
 /// Returns a failure that suggests the nearest name, if the tool does not exist.

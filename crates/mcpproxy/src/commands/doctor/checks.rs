@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use self::approvals::{approvals, elicitation, users};
 use self::clients::{clients, installed, local_token, tokens};
-use self::files::{file_modes, held, refused, settings};
+use self::files::{file_modes, held, missing, refused, settings};
 use self::gateway::{certificate, chain, drift, gateway, log, port, storage};
 use self::servers::{down, hidden_tools, misconfigured, sign_ins, to_review, unasked};
 use super::facts::{Facts, GatewayFacts, StorageFacts, StorageState};
@@ -81,6 +81,7 @@ impl Outcome {
 pub(crate) const CHECKS: &[Check] = &[
     Check { code: "settings_invalid", title: "Settings, contracts and policies", run: settings, is_in_status: true },
     Check { code: "settings_refused", title: "Settings of the running gateway", run: refused, is_in_status: true },
+    Check { code: "files_missing", title: "Files of the last run", run: missing, is_in_status: true },
     Check { code: "weakening_held", title: "Changes that wait for a user", run: held, is_in_status: true },
     Check { code: "file_mode", title: "Permissions of files", run: file_modes, is_in_status: false },
     Check { code: "gateway_stopped", title: "Running gateway", run: gateway, is_in_status: false },

@@ -24,6 +24,7 @@ use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{self, Source, settings_file};
+use crate::runtime::last_run;
 use crate::terminal::output::line;
 use crate::terminal::time::now_ms;
 
@@ -56,6 +57,8 @@ pub(crate) struct Facts {
     pub(crate) settings: Result<Option<usize>, String>,
     /// Servers with a mistake in the settings file, as this command reads it, with the first mistake of each.
     pub(crate) misconfigured: Vec<(String, String)>,
+    /// The reason why `serve` would refuse to start, and its hint: a contract or policy file of the last run is gone.
+    pub(crate) missing_files: Option<(String, String)>,
     /// True if a gateway would start on these settings: they are valid, and not every enabled server has a mistake.
     pub(crate) can_start: bool,
     /// Secrets that other users can access, with their modes.
@@ -182,11 +185,18 @@ impl Facts {
             Err(error) if is_about_settings(&error) => (StorageState::NeedsSettings, None),
             Err(error) => (StorageState::Unreachable(format!("{error:#}")), None),
         };
+        let missing_files = match &storage {
+            StorageState::Open(_) => last_run::missing_files(home).await,
+            StorageState::Missing | StorageState::NeedsSettings | StorageState::Unreachable(_) => None,
+        };
+        let missing_files =
+            missing_files.map(|failure| (failure.to_string(), failure.hint_text().unwrap_or_default().to_owned()));
         Self {
             home: home.clone(),
             settings_path: path.display().to_string(),
             settings,
             misconfigured,
+            missing_files,
             can_start,
             open_files: modes::open_files(home),
             listen: address.or(listen).unwrap_or_else(|| settings::demo().listen),

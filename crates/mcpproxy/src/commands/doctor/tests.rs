@@ -31,6 +31,7 @@ fn healthy() -> Facts {
         settings_path: "/data/mcp_config.json".to_owned(),
         settings: Ok(Some(2)),
         misconfigured: Vec::new(),
+        missing_files: None,
         can_start: true,
         open_files: Vec::new(),
         listen: "127.0.0.1:8080".parse().unwrap(),
@@ -148,6 +149,18 @@ fn each_problem_has_its_code_and_a_next_step() {
         },
         &["! warn token_unused ci"],
     );
+}
+
+#[test]
+fn files_of_the_last_run_that_are_gone() {
+    let mut facts = healthy();
+    let message = "1 file of the last run is gone:\n  contracts/a.yaml\n  fx:a: contract removed";
+    facts.missing_files = Some((message.to_owned(), "restore the files".to_owned()));
+    assert_eq!(problems(&facts), ["✗ error files_missing -"]);
+    let rows = report(&facts, Vec::new()).checks;
+    let finding = &rows.iter().find(|row| row.code == "files_missing").unwrap().finding;
+    assert_eq!(finding.message, "1 file of the last run is gone: contracts/a.yaml; fx:a: contract removed");
+    assert_eq!(finding.next.as_deref(), Some("restore the files"));
 }
 
 /// A log that is too large to verify here counts as verified only after a full verification.

@@ -70,7 +70,7 @@ struct Checked {
 
 fn told(all: &All, place: &str) -> String {
     if all.files == 0 {
-        return format!("{place}: no policies. See an example with `mcpproxy policy check --help`.\n");
+        return format!("{place}: no policies\nSee an example with `mcpproxy policy check --help`.\n");
     }
     let rows = all.policies.iter().map(|policy| {
         let message = policy.message.as_deref().map_or("-".to_owned(), |text| shorten(&line(text), MESSAGE_MAX_CHARS));
@@ -79,5 +79,5 @@ fn told(all: &All, place: &str) -> String {
     let table = output::table(&["POLICY", "FILE", "MESSAGE"], rows);
     let (policies, files) =
         (output::counted_as(all.policies.len(), "policy", "policies"), output::counted(all.files, "file"));
-    format!("{table}\n{place}: valid, {policies} in {files}\n")
+    format!("{table}\n{place}: valid\n  {policies} in {files}\n")
 }

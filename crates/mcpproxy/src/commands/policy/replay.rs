@@ -12,6 +12,7 @@ use mcpproxy_core::replay::{Change, Group, Report};
 use mcpproxy_gateway::{Period, WhatIf, replay};
 use mcpproxy_web::replays::{Replayed, ReplayedWith};
 
+use crate::client::state::{held_now, held_words};
 use crate::commands::activity;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -90,7 +91,13 @@ pub(super) async fn run(home: &Home, format: Format, asked: &Replay) -> anyhow::
     let unlisted = what_if.unlisted(&active, &offers);
     let exit = exit(asked, &report);
     let mut warnings = warnings(&report, &unlisted, asked);
-    let text = told(&report, asked.since, is_against_records);
+    let held = held_now(home).await;
+    if held > 0 {
+        let apply = home.command("mcpproxy", "config apply");
+        let counted = "Replay counts the files of the folder, not what is in force.";
+        warnings.push(format!("{}.\n{counted}\nTo confirm:\n  {apply}", held_words(held)));
+    }
+    let text = told(&report, asked.since, baseline_words(is_against_records, held));
     let with = ReplayedWith { since_ms, until_ms, is_against_records, unlisted };
     // The text says it too.
     if report.unknown > 0 && format != Format::Table {
@@ -148,11 +155,19 @@ fn tried(asked: &Replay) -> Result<WhatIf, Failure> {
     })
 }
 
-fn told(report: &Report, since: Timestamp, is_against_records: bool) -> String {
+/// Names what the calls are compared with. While a change waits for a user, the files of the folder are not all in force.
+fn baseline_words(is_against_records: bool, held: usize) -> &'static str {
+    match (is_against_records, held) {
+        (true, _) => "the records",
+        (false, 0) => "the active files",
+        (false, _) => "the files of the folder",
+    }
+}
+
+fn told(report: &Report, since: Timestamp, baseline: &str) -> String {
     let calls = calls(report.calls);
-    let baseline = if is_against_records { "the records" } else { "the active files" };
     let since = local_time(since.as_millisecond());
-    let mut text = format!("Decided {calls} since {since} again, compared with {baseline}.\n");
+    let mut text = format!("Decided {calls} since {since} again,\ncompared with {baseline}.\n");
     if report.groups.is_empty() {
         text.push_str("No call would end differently.\n");
     }
@@ -265,6 +280,15 @@ mod tests {
         check(&unknown, &gate, Exit::Failed, 1);
         check(&Report { calls: 1, ..unknown.clone() }, &gate, Exit::Done, 0);
         check(&Report { calls: 1, totals: [(Change::NewlyRefused, 1)].into(), ..unknown }, &gate, Exit::Failed, 0);
+    }
+
+    #[test]
+    fn the_header_fits() {
+        let report = Report { calls: 1_234_567, ..Report::default() };
+        for (is_against_records, held) in [(true, 0), (false, 0), (false, 1)] {
+            let text = told(&report, Timestamp::UNIX_EPOCH, baseline_words(is_against_records, held));
+            assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        }
     }
 
     #[test]

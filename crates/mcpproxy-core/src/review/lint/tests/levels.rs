@@ -65,12 +65,18 @@ fn missing_fields_are_counted() {
     let server = ServerName::parse("fx").unwrap();
     let json = format!("{{\"name\":\"act\",\"description\":\"Acts.\",{ARGUMENTS}}}");
     let catalog = Catalog::new([(server.clone(), Arc::new(Offer::new([Offered::parse(&server, &json)]).0))]);
-    let text = "tool: fx:act\nriskLevel: low\npermissions: []\n";
-    let contracts = Contracts::parse(&[("contracts/fx.yaml".to_owned(), text.to_owned())]).unwrap();
-    let found: Vec<Finding> = lint(&contracts, &catalog).into_iter().filter(|finding| finding.code == "C307").collect();
-    assert_eq!(
-        told(&found),
-        ["C307 warning fx:act contracts/fx.yaml:2: 4 of 13 fields are missing: `category`, `sideEffects`, \
-          `auditEvent`, `failureModes`; add them; `mcpproxy contract coverage` counts them for all tools"]
+    let check = |contract: &str, expected: Option<&str>| {
+        let text = format!("tool: fx:act\n{contract}\n");
+        let contracts = Contracts::parse(&[("contracts/fx.yaml".to_owned(), text)]).unwrap();
+        let found = lint(&contracts, &catalog).into_iter().filter(|finding| finding.code == "C307");
+        let found: Vec<String> = found.map(|finding| finding.message).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{contract}");
+    };
+    check(
+        "riskLevel: low\npermissions: []",
+        Some("4 of 13 fields are missing: `category`, `sideEffects`, `auditEvent`, `failureModes`"),
     );
+    // C301 and C304 are about the other two.
+    check("riskLevel: high", Some("3 more of 13 fields are missing: `category`, `auditEvent`, `failureModes`"));
+    check("riskLevel: high\ncategory: x\nauditEvent: a.b\nfailureModes: [confirmation_required]", None);
 }

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::servers::misconfigured_count;
 use super::{Finding, Outcome, about, found, ok, or_ok, with_gateway};
+use crate::client::state::{held_changes, held_words};
 use crate::commands::doctor::facts::Facts;
-use crate::terminal::output::{counted, counted_as, line};
+use crate::terminal::output::{counted, line};
 
 pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
     let path = &facts.settings_path;
@@ -46,13 +47,21 @@ pub(super) fn held(facts: &Facts) -> Vec<Finding> {
     with_gateway(facts, |gateway| {
         let changes = gateway.status.pointer("/settings/held/changes").and_then(Value::as_array);
         let Some(changes) = changes else { return ok("no change waits") };
-        let more = gateway.status.pointer("/settings/held/more").and_then(Value::as_u64).unwrap_or_default();
-        let count = changes.len().saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
         let first = changes.first().and_then(Value::as_str).map(line).unwrap_or_default();
-        let waits = counted_as(count, "change waits", "changes wait");
-        let message = format!("{waits} for a user, because the new files allow more. The first: {first}");
+        let waits = held_words(held_changes(&gateway.status));
+        let message = format!("{waits}, because the new files allow more. The first: {first}");
         vec![found(Outcome::Warning, message, facts.command("config apply"))]
     })
+}
+
+/// Reports contract and policy files of the last run that are gone. `serve` refuses to start without them.
+pub(super) fn missing(facts: &Facts) -> Vec<Finding> {
+    let Some((message, hint)) = &facts.missing_files else { return ok("no contract or policy file is missing") };
+    // A heading, and a line for each file and each change.
+    let (heading, lines) = message.split_once('\n').unwrap_or((message, ""));
+    let lines: Vec<String> = lines.lines().map(|one| line(one.trim())).collect();
+    let message = format!("{} {}", line(heading), lines.join("; "));
+    vec![found(Outcome::Error, message.trim_end(), hint)]
 }
 
 pub(super) fn file_modes(facts: &Facts) -> Vec<Finding> {
