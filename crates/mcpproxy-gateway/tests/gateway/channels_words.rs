@@ -29,7 +29,7 @@ async fn a_form_marks_a_draft() {
     let (_stage, _, got) = asked(&format!("# DRAFT: contracts for fx\n{HIGH}"), never_held(), FORM).await;
     let message = got.result()["inputRequests"]["approval"]["params"]["message"].as_str().unwrap();
     let expected = format!(
-        "Agent 'a' wants to call 'fx:send' (risk: high (draft, not reviewed)).\nArguments: {ARGS}\n\
+        "Agent 'a' wants to call 'fx:send' (risk: high; draft, not reviewed).\nArguments: {ARGS}\n\
          Effects (according to a draft, not reviewed): A mail leaves. Details: "
     );
     assert!(message.starts_with(&expected), "{message}");
