@@ -284,6 +284,9 @@ pub(super) fn private_key(text: Text<'_>, start: usize, end: usize) -> Option<Ra
     Some(from..last)
 }
 
+/// Follows the colon of the scheme in a URL with a masked token.
+const MASKED_NEXT: &str = "//***";
+
 /// The password in `scheme://user:password@host`, or the token in `scheme://token@host`.
 pub(super) fn address(text: Text<'_>, end: usize) -> Option<Range<usize>> {
     let in_name = |b: u8| b > b' ' && !matches!(b, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b'|');
@@ -301,6 +304,10 @@ pub(super) fn address(text: Text<'_>, end: usize) -> Option<Range<usize>> {
         }
         // An unescaped slash in a password is invalid but common. Stop before the next URL.
         let stop = text.skip(host, |b| in_name(b) && !matches!(b, b'@' | b':' | b'=' | b'&'));
+        // What looks like the rest of the password is the next URL, whose own secret is masked already.
+        if authority.ends_with(':') && text.slice(host..stop) == MASKED_NEXT {
+            return None;
+        }
         let rest = text.slice(stop..text.skip(stop, in_host));
         rest.starts_with('@').then(|| stop + rest.rfind('@').unwrap_or(0))
     })?;
