@@ -64,6 +64,8 @@ pub(crate) async fn admit(state: &SharedState, server: &Server) -> Option<Instan
     if let Some((_, read)) = &known
         && !judged.has_news(read)
     {
+        // The list is that of an earlier choice. The new one must not count for a later list.
+        server.set_just_chosen(false);
         seen_ms = note_seen(state, server, &judged, seen_ms).await;
     } else if let Some((_, read)) = &known {
         let now = Instant::now();

@@ -22,6 +22,7 @@ mod calls;
 mod channels;
 mod channels_session;
 mod channels_words;
+mod chosen_again;
 mod contracts;
 mod crashes;
 mod crowd;
