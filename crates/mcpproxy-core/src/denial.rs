@@ -168,7 +168,7 @@ pub enum Denial {
     /// The approval does not exist or belongs to another agent.
     NoSuchApproval,
     ApprovalArgsMismatch,
-    /// The tool, its contract or the agent's permissions changed after the approval was requested.
+    /// The tool, its contract or the agent's token changed after the approval was requested.
     ApprovalStale,
     /// Gateways that share a database have different contracts for this tool. The approval was requested under another
     /// one, and remains open.

@@ -148,7 +148,7 @@ const EXPIRED: &str =
 const NOT_FOUND: &str = "No approval has this approval_id. Repeat the call without approval_id to request one.";
 const ARGS_MISMATCH: &str = "The approval is for another call. Repeat exactly the approved call, or make this one without \
                              approval_id to request an approval for it.";
-const STALE: &str = "The tool, its contract or your permissions changed after the approval was requested. Repeat the call \
+const STALE: &str = "The tool, its contract or your token changed after the approval was requested. Repeat the call \
                      without approval_id to request a new one.";
 
 impl Mark {

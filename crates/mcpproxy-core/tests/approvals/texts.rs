@@ -154,7 +154,7 @@ fn answers_of_users() {
     check(
         &Denial::ApprovalStale,
         "approval_stale",
-        "The tool, its contract or your permissions changed after the approval was requested. Repeat the call without approval_id \
+        "The tool, its contract or your token changed after the approval was requested. Repeat the call without approval_id \
          to request a new one.",
         &json!({}),
     );

@@ -1,6 +1,9 @@
 //! Changes while an approval request is pending: the call is decided again, and the old version is never sent.
 
+use std::sync::Arc;
+
 use mcpproxy_core::settings::ApprovalSettings;
+use mcpproxy_core::trust::OnChange;
 use mcpproxy_core::{Agent as Identity, ApprovalState, Scope};
 use mcpproxy_gateway::Files;
 
@@ -14,8 +17,10 @@ const PERMISSIONS: &str = "riskLevel: high\npermissions: [mail:send]";
 /// A change between the approval request and the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// The server changes the description of the tool.
+    /// The server changes the description of the tool, and the new one is accepted.
     Tool,
+    /// The same, with the default settings: the tool waits for a review.
+    HeldTool,
     /// The server removes the tool.
     NoTool,
     Critical,
@@ -28,8 +33,9 @@ enum Change {
     Permission,
 }
 
-const CHANGES: [Change; 9] = [
+const CHANGES: [Change; 10] = [
     Change::Tool,
+    Change::HeldTool,
     Change::NoTool,
     Change::Critical,
     Change::StepUp,
@@ -47,7 +53,7 @@ impl Change {
             Self::StepUp => Some("riskLevel: high\npermissions: [mail:send]\nstepUpAuth: true"),
             Self::Forbidden => Some("riskLevel: forbidden"),
             Self::Words => Some("riskLevel: high\npermissions: [mail:send]\nsideEffects: [Two mails leave.]"),
-            Self::Tool | Self::NoTool | Self::Policy | Self::Revoked | Self::Permission => None,
+            Self::Tool | Self::HeldTool | Self::NoTool | Self::Policy | Self::Revoked | Self::Permission => None,
         }
     }
 
@@ -68,8 +74,13 @@ impl Change {
                 stage.rig.token_for(&Identity { name: "a".to_owned(), scope }).await;
             }
             _ => {
+                if self == Self::HeldTool {
+                    let mut reviewed = files(peer, PERMISSIONS, approvals);
+                    Arc::make_mut(&mut reviewed.settings).trust.changes = OnChange::Review;
+                    stage.rig.gateway.reload(reviewed);
+                }
                 let tools = match self {
-                    Self::Tool => SEND.replace("Sends.", "Sends all."),
+                    Self::Tool | Self::HeldTool => SEND.replace("Sends.", "Sends all."),
                     _ => SEND.replace(r#""send""#, r#""gone""#),
                 };
                 peer.rewrite(|script| script.tools = format!("[{tools}]"));
@@ -86,6 +97,7 @@ impl Change {
     fn for_held(self) -> &'static str {
         match self {
             Self::NoTool | Self::Forbidden => "tool_not_found",
+            Self::HeldTool => "tool_quarantined",
             Self::Policy => "policy_violation",
             Self::Permission => "permission_denied",
             Self::Tool | Self::Critical | Self::StepUp | Self::Words | Self::Revoked => "approval_stale",
@@ -100,7 +112,8 @@ impl Change {
     /// Returns the words of its row on the page.
     fn row(self) -> &'static str {
         match self {
-            Self::Tool => "| the definition of the tool |",
+            Self::Tool => "| the definition of the tool, and the new one is accepted |",
+            Self::HeldTool => "| the definition of the tool, and no user has accepted the new one |",
             Self::Critical | Self::StepUp | Self::Words => "| any field of the contract, ",
             Self::Revoked => "| the agent's token was revoked ",
             Self::Policy => "| a policy now forbids the call |",
@@ -132,9 +145,9 @@ async fn a_held_call_is_decided_again() {
         });
         assert_eq!(got.code(), change.for_held(), "{change:?} {}", got.0);
         assert_eq!(stage.sent(), [""; 0], "{change:?}");
-        // A tool that is missing or forbidden may come back unchanged. Every other change cancels the approval.
+        // A tool that is missing, held or forbidden may come back unchanged. Every other change cancels the approval.
         let expected = match change {
-            Change::NoTool | Change::Forbidden => ApprovalState::Approved,
+            Change::NoTool | Change::HeldTool | Change::Forbidden => ApprovalState::Approved,
             _ => ApprovalState::Cancelled,
         };
         assert_eq!(stage.state(&id).await, expected, "{change:?}");
@@ -169,6 +182,7 @@ async fn a_repeated_call_finds_the_new_state_of_things() {
             let named = Got::of(&mut agent, &stage.rig, &send(ARGS, &with_approval(&id))).await.code();
             let expected = match change {
                 Change::NoTool | Change::Forbidden => ["tool_not_found"; 2],
+                Change::HeldTool => ["tool_quarantined"; 2],
                 Change::Policy => ["policy_violation"; 2],
                 _ => ["confirmation_required", "approval_stale"],
             };
