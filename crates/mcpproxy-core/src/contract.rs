@@ -162,4 +162,9 @@ impl ToolPattern {
         *name.server() == self.server
             && if self.is_exact { name.tool() == self.prefix } else { name.tool().starts_with(&self.prefix) }
     }
+
+    /// Returns true if this pattern is more specific than `other`, and matches nothing that `other` does not.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self != other && self.server == other.server && !other.is_exact && self.prefix.starts_with(&other.prefix)
+    }
 }

@@ -94,10 +94,15 @@ impl Snapshot {
         DecisionInputs { intent: &self.settings.intent, contracts: &self.settings.contracts, catalog: &self.catalog }
     }
 
-    /// Returns the catalog of the servers that have listed their tools. A contract that matches no tool of another server
-    /// may match one as soon as that server connects.
+    /// Returns the catalog of the servers that have listed their tools. A contract that matches no tool of another
+    /// server may match one as soon as that server connects.
     pub(crate) fn listed_catalog(&self) -> Catalog {
         self.catalog.only(|server| self.listed.contains(server))
+    }
+
+    /// Returns true if a server has listed its tools, and they were checked.
+    pub(crate) fn has_listed(&self, server: &ServerName) -> bool {
+        self.listed.contains(server)
     }
 
     /// Returns the time, and the UTC offset that policies may ask for. Without policies the time zone is not read.

@@ -165,7 +165,7 @@ problems! {
         "the sign-in could not begin"
         hint "check the address of the server, and whether its identity provider can be reached from here";
     REVIEW_REQUIRED = CONFLICT "review_required"
-        "all tools of the server wait for review"
+        "no tool of the server is accepted yet"
         hint "review them with `mcpproxy servers review NAME`";
     NO_TOOLS = CONFLICT "no_tools"
         "the server has no tools"

@@ -79,4 +79,20 @@ mod tests {
         check("mail:*", "files:send", false);
         check("mail:Send*", "mail:send", false);
     }
+
+    #[test]
+    fn patterns_within_others() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let [one, other] = [one, other].map(|text| ToolPattern::parse(text).unwrap());
+            assert_eq!(one.is_within(&other), expected, "{one} in {other}");
+        };
+        check("fx:send", "fx:*", true);
+        check("fx:send*", "fx:*", true);
+        check("fx:send", "fx:send*", true);
+        check("fx:send*", "fx:send", false);
+        check("fx:*", "fx:*", false);
+        check("fx:send", "fx:send", false);
+        check("fx:send", "fx:mail*", false);
+        check("fx:send", "other:*", false);
+    }
 }

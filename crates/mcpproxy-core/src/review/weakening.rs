@@ -116,9 +116,14 @@ impl Weaker {
     }
 
     /// Returns true if a tool has the old value of this field, because the new one waits for a user. The file has
-    /// something else in the line of the old value.
-    pub fn holds(&self, tool: &ToolName, field: &str) -> bool {
-        self.held.iter().any(|(pattern, fields)| pattern.matches(tool) && fields.contains(field))
+    /// something else in the line of the old value. `in_force` are the contracts with the old values.
+    pub fn holds(&self, in_force: &Contracts, tool: &ToolName, field: &str) -> bool {
+        let has_field = |contract: &Contract| contract.positions().iter().any(|(one, _)| one.key == field);
+        // A change of a less specific contract does not reach a tool whose own contract has the field.
+        let source = in_force.with_patterns(tool).find(|(_, contract)| has_field(contract)).map(|(pattern, _)| pattern);
+        let reaches = |pattern: &ToolPattern| source.is_none_or(|source| !source.is_within(pattern));
+        let holds = |pattern: &ToolPattern| pattern.matches(tool) && reaches(pattern);
+        self.held.iter().any(|(pattern, fields)| fields.contains(field) && holds(pattern))
     }
 
     /// Words each change on one line, safe to print.

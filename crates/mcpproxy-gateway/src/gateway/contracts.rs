@@ -41,6 +41,11 @@ impl Gateway {
         self.state.snapshot.load().settings.contracts
     }
 
+    /// Returns true if a new value of this field waits for a user, and the tool has the old one.
+    pub fn contract_field_waits(&self, tool: &ToolName, field: &str) -> bool {
+        self.held().is_some_and(|held| held.weaker.holds(&self.state.snapshot.load().contracts, tool, field))
+    }
+
     /// Lints the active contracts.
     pub fn contract_lint(&self) -> Lint {
         let snapshot = self.state.snapshot.load_full();
@@ -74,8 +79,8 @@ impl Gateway {
         unmatched(&snapshot.contracts, &snapshot.listed_catalog())
     }
 
-    /// Drafts a contract file for a server's tools. Tools that wait for a review are left out: a user has not read
-    /// their descriptions yet, and a draft would repeat them.
+    /// Drafts a contract file for a server's tools. Quarantined tools are left out: a user has not read their
+    /// descriptions yet, and a draft would repeat them.
     pub fn contract_draft(&self, server: &ServerName) -> Result<Draft, DraftError> {
         let snapshot = self.state.snapshot.load_full();
         let tools = &snapshot.offers.get(server).ok_or(DraftError::NoServer)?.tools;
@@ -83,12 +88,16 @@ impl Gateway {
             return Ok(Draft { text: draft::draft(server, tools), waiting: waiting(tools) });
         }
         // An empty draft would say that the server has no tools.
-        Err(match (waiting(tools), tools.quarantined().count()) {
-            (waiting @ 1.., _) => DraftError::AllWait(waiting),
-            (0, 1..) => DraftError::AllRejected,
-            (0, 0) => match snapshot.unreached(server) {
-                Some(unreached) => DraftError::NotConnected(unreached.unavailable().to_string()),
-                None => DraftError::NoTools,
+        let counted = |is_it: fn(Held) -> bool| tools.quarantined().filter(|(_, one)| is_it(one.reason)).count();
+        let not_locked = counted(|reason| reason == Held::NotLocked);
+        Err(match (waiting(tools), not_locked, tools.quarantined().count()) {
+            (waiting @ 1.., _, _) => DraftError::NoneAccepted(waiting),
+            (0, 1.., _) => DraftError::NotLocked,
+            (0, 0, 1..) => DraftError::AllRejected,
+            (0, 0, 0) => match snapshot.servers.get(server) {
+                Some(found) if !found.is_connected() => DraftError::NotConnected(found.unavailable().to_string()),
+                Some(_) if !snapshot.has_listed(server) => DraftError::NotConnected(NOT_LISTED.to_owned()),
+                Some(_) | None => DraftError::NoTools,
             },
         })
     }
@@ -151,10 +160,14 @@ pub struct Draft {
     pub waiting: usize,
 }
 
-/// Counts the tools that wait for a review. A rejected one does not.
+/// Counts the tools that wait for a review. A rejected one does not, and about one that the lock file lacks, no user can
+/// decide.
 fn waiting(tools: &Offer) -> usize {
-    tools.quarantined().filter(|(_, quarantined)| quarantined.reason != Held::Rejected).count()
+    tools.quarantined().filter(|(_, one)| !matches!(one.reason, Held::Rejected | Held::NotLocked)).count()
 }
+
+/// The state of a server between its connection and the end of the first check of its tools.
+const NOT_LISTED: &str = "it has not listed them yet. Try again in a moment";
 
 /// The reason why there is no draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,8 +176,10 @@ pub enum DraftError {
     NoServer,
     #[error("the server's tools are not known: {0}")]
     NotConnected(String),
-    #[error("all tools of the server wait for review ({0})")]
-    AllWait(usize),
+    #[error("no tool of the server is accepted yet; {0} wait for review")]
+    NoneAccepted(usize),
+    #[error("no tool that the server lists is in the lock file")]
+    NotLocked,
     #[error("all tools of the server were rejected in a review")]
     AllRejected,
     #[error("the server lists no tools")]

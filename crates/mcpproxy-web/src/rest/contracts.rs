@@ -107,8 +107,8 @@ async fn find(
     names: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<wire::Contract>, Problem> {
     let tool = web.gateway.contract(&servers::tool_name(names)?).ok_or(Problem::TOOL_NOT_FOUND)?;
-    let held = web.gateway.held();
-    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings(), held.as_ref().map(|held| &held.weaker))))
+    let waits = |field: &str| web.gateway.contract_field_waits(&tool.name, field);
+    Ok(Json(wire::Contract::new(&tool, web.gateway.contract_settings(), waits)))
 }
 
 async fn lint(State(web): State<Arc<Web>>) -> Json<wire::Lint> {
@@ -129,9 +129,13 @@ async fn draft(
         Ok(Draft { text, waiting }) => Ok(Json(wire::Draft { server: server.to_string(), text, waiting })),
         Err(DraftError::NoServer) => Err(Problem::SERVER_NOT_FOUND),
         Err(error @ DraftError::NotConnected(_)) => Err(Problem::UPSTREAM_UNAVAILABLE.message(error.to_string())),
-        Err(error @ DraftError::AllWait(_)) => {
+        Err(error @ DraftError::NoneAccepted(_)) => {
             let hint = format!("review them with `mcpproxy servers review {server}`, then draft again");
             Err(Problem::REVIEW_REQUIRED.message(error.to_string()).hint(hint))
+        }
+        Err(error @ DraftError::NotLocked) => {
+            let hint = "write the lock file again with `mcpproxy lock`, and restart the gateway".to_owned();
+            Err(Problem::NO_TOOLS.message(error.to_string()).hint(hint))
         }
         Err(error @ DraftError::AllRejected) => {
             let hint = format!("to accept one after all, run `mcpproxy servers review {server} --rejected`");

@@ -7,7 +7,6 @@ use mcpproxy_core::decision::needs_contract;
 use mcpproxy_core::review::coverage::{self, Classifier};
 use mcpproxy_core::review::docs;
 use mcpproxy_core::review::lint::{self, Severity};
-use mcpproxy_core::review::weakening::Weaker;
 use mcpproxy_core::settings::ContractSettings;
 use mcpproxy_core::{RiskLevel, Tool, Variant};
 use serde::Serialize;
@@ -58,15 +57,14 @@ struct ContractField {
 }
 
 impl Contract {
-    /// `held` has the changes that wait for a user.
-    pub(crate) fn new(tool: &Tool, settings: ContractSettings, held: Option<&Weaker>) -> Self {
+    /// `waits` returns true for a field of which a new value waits for a user.
+    pub(crate) fn new(tool: &Tool, settings: ContractSettings, waits: impl Fn(&str) -> bool) -> Self {
         let contract = &tool.contract;
         let needs = if needs_contract(settings, tool) {
             vec!["contract"]
         } else {
             contract.needs().into_iter().map(Need::as_str).collect()
         };
-        let waits = |field: &str| held.is_some_and(|held| held.holds(&tool.name, field));
         let source = |field: &str, source: &Source| match source {
             // The line is one of the previous file. The file has another value there now.
             Source::Operator { file, is_draft, .. } if waits(field) => {

@@ -142,7 +142,7 @@ fn a_draft_has_only_reviewed_tools() {
     let draft = ["contract", "draft", "office"];
     let refused = folder.run(&draft);
     assert!(refused.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{refused}");
-    assert!(refused.contains("all tools of the server wait for review (26)\n"), "{refused}");
+    assert!(refused.contains("no tool of the server is accepted yet; 26 wait for review\n"), "{refused}");
     assert!(refused.contains("hint: review them with `mcpproxy --home FOLDER servers review office`"), "{refused}");
     let path = folder.file("office.yaml").display().to_string();
     assert!(folder.run(&["contract", "draft", "office", "--to", &path]).starts_with("exit 1\n"));

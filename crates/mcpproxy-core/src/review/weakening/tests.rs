@@ -65,6 +65,27 @@ fn what_is_stricter_applies_and_what_is_weaker_waits() {
     assert_eq!(merged(&held, "fx:c").risk(), Some(RiskLevel::Critical));
 }
 
+/// A tool with a contract of its own is not affected by a change of the contract for all tools.
+#[test]
+fn a_held_field_belongs_to_the_contract_that_has_it() {
+    let old =
+        "- tool: fx:*\n  riskLevel: high\n- tool: fx:act\n  riskLevel: critical\n- tool: fx:wipe\n  category: a\n";
+    let (old, new) = (with_contracts(old), with_contracts(&old.replace("high", "low")));
+    let weaker = Weaker::between(&old, &new, &[]);
+    let held = new.without(&weaker, &old, &[]).unwrap();
+    let check = |tool: &str, field: &str, expected: bool| {
+        let found = weaker.holds(&held.contracts, &ToolName::parse(tool).unwrap(), field);
+        assert_eq!(found, expected, "{tool} {field}");
+    };
+    check("fx:any", "riskLevel", true);
+    check("fx:wipe", "riskLevel", true);
+    check("fx:act", "riskLevel", false);
+    check("fx:any", "category", false);
+    check("other:any", "riskLevel", false);
+    let gone = Weaker::between(&old, &with_contracts(""), &[]);
+    assert!(gone.holds(&old.contracts, &ToolName::parse("fx:act").unwrap(), "riskLevel"));
+}
+
 #[test]
 fn a_file_cut_anywhere_lifts_nothing() {
     let text = "- tool: fx:*\n  riskLevel: high\n  permissions: [a:b]\n- tool: fx:send\n  riskLevel: critical\n  \
