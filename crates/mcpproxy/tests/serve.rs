@@ -84,10 +84,11 @@ fn a_port_that_is_taken() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let output = folder.run(&["serve", "--listen", &address.to_string()]);
-    let port = address.port();
-    let output = output.replace(&port.to_string(), "PORT").replace(&(port.wrapping_add(1)).to_string(), "NEXT");
+    // Before the port is replaced, because the process id may contain its digits.
     let own_pid = format!("(pid {})", std::process::id());
     assert!(!cfg!(target_os = "linux") || output.contains(&own_pid), "{output}");
+    let port = address.port();
+    let output = output.replace(&port.to_string(), "PORT").replace(&(port.wrapping_add(1)).to_string(), "NEXT");
     // Only the first fifteen bytes of the program's name are known.
     let (before, after) = output.split_once("in use: ").unwrap();
     let (_, after) = after.split_once(" listens").unwrap();

@@ -53,6 +53,7 @@ fn without_a_gateway() {
     assert_eq!(code, Some(0), "a stopped gateway is a warning: {report}");
     assert_eq!(rows(&report, "gateway_stopped"), is("warn"));
     assert_eq!(rows(&report, "server_down"), is("skipped"));
+    assert_eq!(rows(&report, "files_missing"), is("skipped"), "there is no last run");
 
     // A gateway runs the other servers, so the next step is to start it.
     let next = |servers: &str| {
@@ -66,7 +67,7 @@ fn without_a_gateway() {
     folder.write("mcp_config.json", "{\"mcpServers\": [");
     let (report, code) = json_of(&folder, &["doctor"]);
     assert_eq!((code, rows(&report, "settings_invalid")), (Some(1), is("error")));
-    for check in ["port_in_use", "storage_unreachable", "no_approver", "server_misconfigured"] {
+    for check in ["files_missing", "port_in_use", "storage_unreachable", "no_approver", "server_misconfigured"] {
         assert_eq!(rows(&report, check), is("skipped"), "{check} needs valid settings");
     }
     let (status, _) = json_of(&folder, &["status"]);
@@ -131,7 +132,9 @@ fn a_running_gateway() {
     {
         assert_eq!(rows(&report, check), is("ok"), "{check}: {report}");
     }
+    assert_eq!(rows(&report, "files_missing"), is("skipped"), "the gateway keeps the files of its start");
     assert_eq!(serving.stop(), Some(0));
+    assert_eq!(rows(&json_of(&folder, &["doctor"]).0, "files_missing"), is("ok"));
 }
 
 #[test]

@@ -51,7 +51,11 @@ pub(super) async fn bind(settings: &Settings, listen: Listen) -> anyhow::Result<
             Ok(twin) => return Ok(Listeners { main, twin: Some(twin) }),
             // The chosen port is taken on the other loopback address. Try another one.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && address.port() == 0 => {}
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(taken(twin).into()),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                // Otherwise, this process would be one of those that hold the port.
+                drop(main);
+                return Err(taken(twin).into());
+            }
             // This machine has only IPv4 or only IPv6.
             Err(_) => return Ok(Listeners { main, twin: None }),
         }
@@ -81,7 +85,7 @@ fn twin(address: SocketAddr) -> Option<SocketAddr> {
 
 fn taken(address: SocketAddr) -> Failure {
     let next = SocketAddr::new(address.ip(), address.port().wrapping_add(1));
-    let holder = port::holder(address.port()).unwrap_or_else(|| "another program".to_owned());
+    let holder = port::holder(address).unwrap_or_else(|| "another program".to_owned());
     let message = format!("Port {} is in use: {holder} listens on {address}.", address.port());
     Failure::new(Exit::Failed, message)
         .hint(format!("choose another port with --listen {next}, or set `listen` in the settings"))
@@ -108,6 +112,22 @@ mod tests {
     use mcpproxy_core::settings::TlsSettings;
 
     use super::*;
+
+    /// At that moment, the gateway itself listens on the first address.
+    #[tokio::test]
+    async fn a_gateway_does_not_name_itself_as_the_holder_of_its_port() {
+        let bind_v6 = || std::net::TcpListener::bind("[::1]:0");
+        let Ok(mut held) = bind_v6() else { return };
+        let mut address = SocketAddr::from((Ipv4Addr::LOCALHOST, held.local_addr().unwrap().port()));
+        // Another test may have the port on the other address.
+        while std::net::TcpListener::bind(address).is_err() {
+            held = bind_v6().unwrap();
+            address.set_port(held.local_addr().unwrap().port());
+        }
+        let port = address.port();
+        let refused = bind(&Settings::default(), Listen::Exactly(Some(address))).await.err().unwrap().to_string();
+        assert_eq!(refused, format!("Port {port} is in use: another program listens on [::1]:{port}."));
+    }
 
     #[test]
     fn links_lead_to_this_machine() {
