@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::settings_file;
 use crate::operator_files::{self, CONTRACTS, POLICIES, published};
-use crate::runtime::last_run;
+use crate::runtime::last_run::{self, MissingFiles};
 use crate::terminal::output::{Format, counted, counted_as, print, tell};
 use gateway_view::Difference;
 use publish::What;
@@ -167,7 +167,7 @@ async fn check(home: &Home, format: Format, path: &Path, is_named: bool) -> anyh
     // As `serve` would refuse to start.
     let is_own = || Some(std::fs::canonicalize(path).ok()? == std::fs::canonicalize(home.settings()).ok()?);
     if (!is_named || is_own() == Some(true))
-        && let Some(missing) = last_run::missing_files(home).await
+        && let MissingFiles::Found(missing) = last_run::missing_files(home).await
     {
         return Err(missing.into());
     }

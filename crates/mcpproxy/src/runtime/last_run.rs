@@ -106,20 +106,48 @@ fn compare(home: &Home, last: &OperatorTexts, now: &OperatorFiles, accepted: Acc
     Ok(weaker.unwrap_or_default())
 }
 
-/// Returns the reason why `serve` would not start: a file of the last run is gone. `None` if nothing is missing, if a
-/// gateway runs, or if that cannot be known: without a database, or with invalid files.
-///
-/// A running gateway keeps what is gone, and says so itself.
-pub(crate) async fn missing_files(home: &Home) -> Option<Failure> {
-    if !matches!(home.running(), Ok(None)) || published::is_published(&home.settings()).ok()? {
-        return None;
-    }
-    let read = operator_files::read(&home.settings(), None, &Source::Folder).ok()?;
-    let remembered = tokio::time::timeout(READ_TIMEOUT, remembered(home)).await.ok()?.ok()??;
-    compare(home, &remembered, &read, Accepted::default()).err()
+/// The result of a search for contract and policy files of the last run that are gone.
+#[derive(Debug)]
+pub(crate) enum MissingFiles {
+    /// The reason why `serve` would not start.
+    Found(Failure),
+    NoneFound,
+    /// The reason why nothing was compared, so files may be missing.
+    NotChecked(&'static str),
 }
 
-/// Reads the files of the last run. Returns `None` without a database.
+const NEEDS_FILES: &str = "needs valid settings, contracts and policies";
+
+/// Finds out if `serve` would not start, because a file of the last run is gone.
+///
+/// A running gateway keeps what is gone, and says so itself. So nothing is compared then.
+pub(crate) async fn missing_files(home: &Home) -> MissingFiles {
+    match compare_here(home).await {
+        Ok(Ok(_)) => MissingFiles::NoneFound,
+        Ok(Err(refusal)) => MissingFiles::Found(refusal),
+        Err(reason) => MissingFiles::NotChecked(reason),
+    }
+}
+
+/// Compares the files of the last run with those in the folder. Fails with the reason why that is not possible.
+async fn compare_here(home: &Home) -> Result<Result<Weaker, Failure>, &'static str> {
+    match home.running() {
+        Ok(None) => {}
+        Ok(Some(_)) => return Err("not checked while a gateway runs"),
+        Err(_) => return Err("could not find out if a gateway runs"),
+    }
+    if published::is_published(&home.settings()).map_err(|_| NEEDS_FILES)? {
+        return Err("contracts and policies come from the database");
+    }
+    let read = operator_files::read(&home.settings(), None, &Source::Folder).map_err(|_| NEEDS_FILES)?;
+    match tokio::time::timeout(READ_TIMEOUT, remembered(home)).await {
+        Ok(Ok(Some(remembered))) => Ok(compare(home, &remembered, &read, Accepted::default())),
+        Ok(Ok(None)) => Err("needs the database and `signing.key` of the last run"),
+        Ok(Err(_)) | Err(_) => Err("needs a database that answers"),
+    }
+}
+
+/// Reads the files of the last run. Returns `None` without a database or a signing key.
 async fn remembered(home: &Home) -> anyhow::Result<Option<OperatorTexts>> {
     let location = location(home)?;
     if let Location::Sqlite(path) = &location
@@ -290,5 +318,36 @@ mod tests {
         check(&[WIPE], &[("contracts/a.yaml", "tool: fx:wipe\nriskLevel: low\n")], false, Ok(1));
         check(&[], &[WIPE], false, Ok(0));
         check(&[("contracts/a.yaml", "of: [an older version")], &[], false, gone);
+    }
+
+    /// Without a comparison, a command must not say that nothing is missing.
+    #[tokio::test]
+    async fn missing_files_are_known_only_after_a_comparison() {
+        const WIPE: (&str, &str) = ("contracts/a.yaml", "tool: fx:wipe\nriskLevel: forbidden\n");
+        let (home, now, _folder) = read(&[WIPE]);
+        let check = async |expected: &str| {
+            let found = match missing_files(&home).await {
+                MissingFiles::Found(failure) => failure.to_string(),
+                MissingFiles::NoneFound => "none".to_owned(),
+                MissingFiles::NotChecked(reason) => reason.to_owned(),
+            };
+            assert!(found.starts_with(expected), "{found} instead of {expected}");
+        };
+        check("needs the database and `signing.key`").await;
+        let place = location(&home).unwrap();
+        let store = Store::open(&place).await.unwrap();
+        check("needs the database and `signing.key`").await;
+        let key = home.new_signing_key().unwrap();
+        let owner = local_agent::name(&place, key.verifier());
+        store.remember_files(&owner, now.texts.all()).await.unwrap();
+        store.close().await;
+        check("none").await;
+        std::fs::remove_file(home.folder().join(WIPE.0)).unwrap();
+        check("1 file of the last run is gone").await;
+        std::fs::write(home.settings(), "{").unwrap();
+        check(NEEDS_FILES).await;
+        std::fs::remove_file(home.settings()).unwrap();
+        std::fs::write(home.database(), "no database, but long enough to have a header").unwrap();
+        check("needs a database that answers").await;
     }
 }

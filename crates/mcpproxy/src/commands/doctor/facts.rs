@@ -24,7 +24,7 @@ use crate::database::location;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::operator_files::{self, Source, settings_file};
-use crate::runtime::last_run;
+use crate::runtime::last_run::{self, MissingFiles};
 use crate::terminal::output::line;
 use crate::terminal::time::now_ms;
 
@@ -57,8 +57,7 @@ pub(crate) struct Facts {
     pub(crate) settings: Result<Option<usize>, String>,
     /// Servers with a mistake in the settings file, as this command reads it, with the first mistake of each.
     pub(crate) misconfigured: Vec<(String, String)>,
-    /// The reason why `serve` would refuse to start, and its hint: a contract or policy file of the last run is gone.
-    pub(crate) missing_files: Option<(String, String)>,
+    pub(crate) missing_files: MissingFiles,
     /// True if a gateway would start on these settings: they are valid, and not every enabled server has a mistake.
     pub(crate) can_start: bool,
     /// Secrets that other users can access, with their modes.
@@ -187,10 +186,9 @@ impl Facts {
         };
         let missing_files = match &storage {
             StorageState::Open(_) => last_run::missing_files(home).await,
-            StorageState::Missing | StorageState::NeedsSettings | StorageState::Unreachable(_) => None,
+            StorageState::NeedsSettings => MissingFiles::NotChecked("needs valid settings"),
+            StorageState::Missing | StorageState::Unreachable(_) => MissingFiles::NotChecked("needs the database"),
         };
-        let missing_files =
-            missing_files.map(|failure| (failure.to_string(), failure.hint_text().unwrap_or_default().to_owned()));
         Self {
             home: home.clone(),
             settings_path: path.display().to_string(),

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::facts::{ChainState, ClientFacts, GatewayFacts, PortState, StorageFacts, StorageState};
 use super::*;
+use crate::exit::Failure;
+use crate::runtime::last_run::MissingFiles;
 
 fn token(name: &str, created_ms: i64, last_used_ms: Option<i64>) -> TokenInfo {
     TokenInfo { name: name.to_owned(), scope: Scope::everything(), created_ms, revoked_ms: None, last_used_ms }
@@ -31,7 +33,7 @@ fn healthy() -> Facts {
         settings_path: "/data/mcp_config.json".to_owned(),
         settings: Ok(Some(2)),
         misconfigured: Vec::new(),
-        missing_files: None,
+        missing_files: MissingFiles::NoneFound,
         can_start: true,
         open_files: Vec::new(),
         listen: "127.0.0.1:8080".parse().unwrap(),
@@ -155,12 +157,17 @@ fn each_problem_has_its_code_and_a_next_step() {
 fn files_of_the_last_run_that_are_gone() {
     let mut facts = healthy();
     let message = "1 file of the last run is gone:\n  contracts/a.yaml\n  fx:a: contract removed";
-    facts.missing_files = Some((message.to_owned(), "restore the files".to_owned()));
+    let failure = Failure::new(Exit::BadSettings, message).hint("restore the files");
+    facts.missing_files = MissingFiles::Found(failure);
     assert_eq!(problems(&facts), ["✗ error files_missing -"]);
     let rows = report(&facts, Vec::new()).checks;
     let finding = &rows.iter().find(|row| row.code == "files_missing").unwrap().finding;
     assert_eq!(finding.message, "1 file of the last run is gone: contracts/a.yaml; fx:a: contract removed");
     assert_eq!(finding.next.as_deref(), Some("restore the files"));
+    facts.missing_files = MissingFiles::NotChecked("needs the database");
+    let rows = report(&facts, Vec::new()).checks;
+    let finding = &rows.iter().find(|row| row.code == "files_missing").unwrap().finding;
+    assert_eq!((finding.result, finding.message.as_str()), (Outcome::Skipped, "needs the database"));
 }
 
 /// A log that is too large to verify here counts as verified only after a full verification.

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::servers::misconfigured_count;
-use super::{Finding, Outcome, about, found, ok, or_ok, with_gateway};
+use super::{Finding, Outcome, about, found, ok, or_ok, skipped, with_gateway};
 use crate::client::state::{held_changes, held_words};
 use crate::commands::doctor::facts::Facts;
+use crate::runtime::last_run::MissingFiles;
 use crate::terminal::output::{counted, line};
 
 pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
@@ -56,12 +57,17 @@ pub(super) fn held(facts: &Facts) -> Vec<Finding> {
 
 /// Reports contract and policy files of the last run that are gone. `serve` refuses to start without them.
 pub(super) fn missing(facts: &Facts) -> Vec<Finding> {
-    let Some((message, hint)) = &facts.missing_files else { return ok("no contract or policy file is missing") };
+    let failure = match &facts.missing_files {
+        MissingFiles::Found(failure) => failure,
+        MissingFiles::NoneFound => return ok("no contract or policy file is missing"),
+        MissingFiles::NotChecked(reason) => return skipped(*reason),
+    };
+    let message = failure.to_string();
     // A heading, and a line for each file and each change.
-    let (heading, lines) = message.split_once('\n').unwrap_or((message, ""));
+    let (heading, lines) = message.split_once('\n').unwrap_or((message.as_str(), ""));
     let lines: Vec<String> = lines.lines().map(|one| line(one.trim())).collect();
     let message = format!("{} {}", line(heading), lines.join("; "));
-    vec![found(Outcome::Error, message.trim_end(), hint)]
+    vec![found(Outcome::Error, message.trim_end(), failure.hint_text().unwrap_or_default())]
 }
 
 pub(super) fn file_modes(facts: &Facts) -> Vec<Finding> {
