@@ -98,6 +98,13 @@ fn narrow(folder: &Folder, args: &[&str]) -> String {
     text.replace(&folder.path().display().to_string(), "FOLDER")
 }
 
+/// Returns true if a line is one command between backticks, and perhaps the end of its sentence.
+fn is_one_command(line: &str) -> bool {
+    let code = line.trim_end_matches(['.', ',', ':']);
+    let command = code.strip_prefix('`').and_then(|code| code.strip_suffix('`'));
+    command.is_some_and(|command| command.starts_with("mcpproxy ") && !command.contains('`'))
+}
+
 /// Pages and messages fit like lists do. Only a command may be longer, on a line of its own.
 #[test]
 fn pages_and_messages_fit() {
@@ -134,7 +141,7 @@ fn pages_and_messages_fit() {
         // Arguments and results of a record stay as they were recorded.
         let is_payload = |line: &&str| line.starts_with("Arguments (") || line.starts_with("Result (");
         for line in text.lines().take_while(|line| !is_payload(line)) {
-            let is_command = line.trim_start().starts_with("mcpproxy ") || line.starts_with('`');
+            let is_command = line.trim_start().starts_with("mcpproxy ") || is_one_command(line);
             let is_one_word = line.split_whitespace().count() <= 1;
             assert!(line.chars().count() <= 60 || is_command || is_one_word, "{args:?}: {line:?}\n{text}");
         }
@@ -142,6 +149,30 @@ fn pages_and_messages_fit() {
     let text = narrow(&folder, &["tools", "show", "demo:update_task_status"]);
     assert!(text.contains("update_task_status \\\n    --args '{…}'\n"), "{text}");
     assert_eq!(serving.stop(), Some(0));
+}
+
+/// Standard output and standard error have their own widths: in a file, a line stays whole.
+#[test]
+fn messages_wrap_only_at_a_terminal() {
+    const NOTE: &str = "note: contracts/: ignored: B.YAML. Only files that end in .yaml, .yml or .json are read.";
+    let folder = Folder::new();
+    folder.make("contracts");
+    folder.write("contracts/B.YAML", "tool: demo:list_projects\n");
+    let runs = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).arg(folder.command(&[]).get_program()).arg(folder.file("output.txt"));
+        let mut person = Person::runs(shell.env("MCPPROXY_HOME", folder.path()).env_remove("COLUMNS"));
+        assert_eq!(person.leaves(), Some(0));
+        person.screen()
+    };
+    let screen = runs("\"$0\" config check 2>\"$1\"");
+    let errors = folder.read("output.txt");
+    assert!(errors.lines().any(|line| line == NOTE) && !screen.contains("ignored"), "{errors}\n{screen}");
+    // The terminal of the test does not know its width, which counts as 80.
+    let screen = runs("\"$0\" config check >\"$1\"");
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    let widest = screen.lines().map(|line| line.chars().count()).max();
+    assert!(words.contains(NOTE) && widest <= Some(80), "{screen}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use crate::terminal::size::prose_columns;
+use crate::terminal::size::message_columns;
 use crate::terminal::wrap::cut;
 
 const CLEAR: &str = "\r\x1b[K";
@@ -24,7 +24,8 @@ impl LiveLine {
         if self.is_on {
             self.is_shown = true;
             // A line that is as wide as the terminal would wrap.
-            self.write(&format!("{CLEAR}{}", cut(text, prose_columns() - 1)));
+            let text = message_columns().map_or_else(|| text.to_owned(), |columns| cut(text, columns - 1));
+            self.write(&format!("{CLEAR}{text}"));
         }
     }
 

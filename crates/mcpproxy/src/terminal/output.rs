@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::terminal::listing::{self, Cell};
-use crate::terminal::size::columns;
+use crate::terminal::size::{columns, message_columns};
 use crate::terminal::style::{Colours, Tone};
 use crate::terminal::visible;
 use crate::terminal::wrap::{self, hanging};
@@ -58,7 +58,7 @@ pub(crate) fn rewrite_commands(rewrite: impl Fn(&str) -> String + Send + Sync + 
     let _set_before = COMMANDS.set(Box::new(rewrite));
 }
 
-/// Prints a message on standard error, wrapped to the width of the terminal. A closed standard error is not an error.
+/// Prints a message on standard error, wrapped if that is a terminal. A closed standard error is not an error.
 pub(crate) fn tell(text: &str) {
     write_error(&fitted_message(text));
 }
@@ -67,7 +67,7 @@ pub(crate) fn tell(text: &str) {
 fn fitted_message(text: &str) -> String {
     let text = text.trim_end_matches('\n');
     let text = COMMANDS.get().map_or_else(|| text.to_owned(), |rewrite| rewrite(text));
-    columns().map_or_else(|| text.clone(), |columns| wrap::message(&text, columns))
+    message_columns().map_or_else(|| text.clone(), |columns| wrap::message(&text, columns))
 }
 
 /// Wraps a line of data to the width of the terminal, and indents every line but the first. In a pipe, it stays whole.
@@ -93,7 +93,7 @@ pub(crate) fn tell_error(text: &str) {
     write_error(&lines.join("\n"));
 }
 
-/// Prints a warning on standard error, wrapped to the width of the terminal.
+/// Prints a warning on standard error, wrapped if that is a terminal.
 pub(crate) fn warn(text: &str) {
     let text = fitted_message(&format!("{WARNING} {text}"));
     write_error(&text.replacen(WARNING, &Colours::of(&io::stderr()).paint(Tone::Warning, WARNING), 1));

@@ -3,10 +3,14 @@
 //! | where | width |
 //! |---|---|
 //! | `COLUMNS` is set | its value |
-//! | standard output is a terminal | the width of the terminal |
+//! | the output is a terminal | the width of the terminal |
 //! | neither | lists print one row per line and cut nothing, so that `grep` and `awk` work; prose wraps at 80 |
+//!
+//! Each output has its own width, because only one of them may be redirected: standard output for lists and prose,
+//! standard error for messages. `mcpproxy config check 2>errors.txt` does not wrap the messages in the file.
 
-use std::io::IsTerminal as _;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -19,8 +23,16 @@ const COLUMNS_MIN: usize = 20;
 
 /// Returns the width for lists, or `None` if rows may have any length.
 pub(crate) fn columns() -> Option<usize> {
-    let stdout = std::io::stdout();
-    let terminal = if stdout.is_terminal() { tcgetwinsize(&stdout).ok().map(|size| size.ws_col) } else { None };
+    columns_of(&std::io::stdout())
+}
+
+/// Returns the width for messages on standard error, or `None` if lines may have any length.
+pub(crate) fn message_columns() -> Option<usize> {
+    columns_of(&std::io::stderr())
+}
+
+fn columns_of(output: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let terminal = if output.is_terminal() { tcgetwinsize(output).ok().map(|size| size.ws_col) } else { None };
     chosen(std::env::var("COLUMNS").ok().as_deref(), terminal)
 }
 
