@@ -169,8 +169,8 @@ impl Catalog {
         })
     }
 
-    /// Returns every tool that servers list, also forbidden and quarantined ones. Nothing that an agent sees may be made
-    /// from these.
+    /// Returns every tool that servers list, also forbidden and quarantined ones. Nothing that an agent sees may be
+    /// made from these.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Offered>> {
         self.shelves.values().flat_map(|shelf| {
             let quarantined = shelf.offer.quarantined().map(|(offered, _)| offered);

@@ -312,7 +312,10 @@ fn commands_say_that_a_change_waits() {
     says(
         &["policy", "replay", "--policies", &folder.file("policies").display().to_string()],
         0,
-        &["compared with the files of the folder.\n", "2 changes wait for a user."],
+        &[
+            "compared with the files of the folder.\n",
+            "2 changes wait for a user.\nReplay compares with the files in the folder, not with the files in force.\n",
+        ],
     );
     let shown = says(
         &["contract", "show", "demo:list_projects"],

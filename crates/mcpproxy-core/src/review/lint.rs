@@ -76,7 +76,9 @@ pub fn lint(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
 }
 
 /// Finds contracts that match no tool of a connected server: the findings C002 of [`lint`], without the other checks.
-/// A gateway looks for them each time a server connects. The catalog must have only servers that have listed their tools.
+///
+/// A gateway looks for them each time a server connects. The catalog must have only servers that have listed their
+/// tools.
 pub fn unmatched(contracts: &Contracts, catalog: &Catalog) -> Vec<Finding> {
     let listed: Vec<&Offered> = catalog.listed().map(AsRef::as_ref).collect();
     let offers = Offers::new(&listed);

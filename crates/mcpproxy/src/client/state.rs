@@ -49,8 +49,8 @@ pub(crate) fn held_changes(status: &Value) -> usize {
     changes.len().saturating_add(usize::try_from(more).unwrap_or(usize::MAX))
 }
 
-/// Asks a running gateway how many changes wait for a user. Returns 0 if none runs on the data folder, or if it does not
-/// answer: for the commands that ask, this is only a note.
+/// Asks a running gateway how many changes wait for a user. Returns 0 if none runs on the data folder, or if it does
+/// not answer: for the commands that ask, this is only a note.
 pub(crate) async fn held_now(home: &Home) -> usize {
     if !matches!(home.running(), Ok(Some(_))) {
         return 0;

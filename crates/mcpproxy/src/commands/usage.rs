@@ -9,6 +9,7 @@ mod call;
 mod words;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use mcpproxy_store::LIMIT_MAX;
 
 use crate::exit::{Exit, Failure};
 use crate::terminal::output::line;
@@ -106,11 +107,14 @@ fn without_dashes(name: &str, given: &str, before: &[String], rest: &[String]) -
 fn export_limit(args: &[String]) -> Option<Failure> {
     let at = args.iter().position(|arg| arg == "--limit" || arg.starts_with("--limit="))?;
     let given = args.get(at)?.split_once('=').map(|(_, value)| value).or_else(|| args.get(at + 1).map(String::as_str));
-    let limit: u32 = given?.parse().ok()?;
+    let given: usize = given?.parse().ok()?;
+    // `activity list` refuses a larger limit.
+    let list = format!("mcpproxy activity list --limit {} -o json", given.clamp(1, LIMIT_MAX));
     let message = "An export has all records that match, so it has no `--limit`.";
-    Some(Failure::new(Exit::Usage, message).hint(format!(
-        "export the records of a time with `--since`, or list the newest with `mcpproxy activity list --limit {limit} -o json`"
-    )))
+    Some(
+        Failure::new(Exit::Usage, message)
+            .hint(format!("export the records of a time with `--since`, or list the newest with `{list}`")),
+    )
 }
 
 /// Advises on a port without an address.
@@ -196,13 +200,12 @@ mod tests {
         check("servers add --name web --url http://h/mcp", Some("hint: mcpproxy servers add web --url http://h/mcp"));
         check("servers add foo --transport stdio --command npx", Some("hint: mcpproxy servers add foo -- npx"));
         check("servers add --command npx", Some("hint: mcpproxy servers add NAME -- npx"));
-        check(
-            "activity export --limit 1",
-            Some(
-                "hint: export the records of a time with `--since`, or list the newest with `mcpproxy activity list \
-                 --limit 1 -o json`",
-            ),
-        );
+        // The suggested command must be valid.
+        for (given, limit) in [("1", 1), ("500", 500), ("501", 500), ("10000", 500), ("0", 1)] {
+            let list = format!("mcpproxy activity list --limit {limit} -o json");
+            let hint = format!("hint: export the records of a time with `--since`, or list the newest with `{list}`");
+            check(&format!("activity export --limit {given}"), Some(hint.as_str()));
+        }
         check("activity export --nonsense", None);
         check("tools list foo", None);
         check("serve --port 9000", Some("hint: mcpproxy serve --listen 127.0.0.1:9000"));

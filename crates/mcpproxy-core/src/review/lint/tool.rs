@@ -115,8 +115,8 @@ fn repetition(findings: &mut Findings, looked: &Looked<'_>) {
     }
 }
 
-/// Returns the fields whose absence has a warning of its own: C003, C301 and C304. C302 and C303 are only hints, so C307
-/// names their fields too.
+/// Returns the fields whose absence has a warning of its own: C003, C301 and C304. C302 and C303 are only hints, so
+/// C307 names their fields too.
 fn warned_of(effective: &Effective) -> &'static [&'static str] {
     match effective.risk() {
         None => &["riskLevel"],

@@ -56,7 +56,7 @@ async fn live(home: &Home) -> anyhow::Result<Contracts> {
     Err(not_live(home, held_changes(&status)).into())
 }
 
-/// Returns the reason why the contracts in force are not known here: the files of the folder are not in force as a whole.
+/// Returns the reason why the contracts in force are not known here: not all files of the folder are in force.
 fn not_live(home: &Home, held: usize) -> Failure {
     if held == 0 {
         let message = "the running gateway still uses its previous contracts, not the files of its folder";

@@ -47,7 +47,8 @@ pub(super) async fn run(home: &Home, format: Format, server: &ServerName, to: Op
     Ok(())
 }
 
-/// Says how many tools are not in the draft, and how to review them. Otherwise a user would take the draft for complete.
+/// Says how many tools are not in the draft, and how to review them. Otherwise a user would take the draft for
+/// complete.
 fn tell_waiting(home: &Home, answer: &Value, server: &ServerName) {
     let waiting = answer.get("waiting").and_then(Value::as_u64).unwrap_or_default();
     if waiting > 0 {

@@ -94,8 +94,8 @@ pub(super) async fn run(home: &Home, format: Format, asked: &Replay) -> anyhow::
     let held = held_now(home).await;
     if held > 0 {
         let apply = home.command("mcpproxy", "config apply");
-        let counted = "Replay counts the files of the folder, not what is in force.";
-        warnings.push(format!("{}.\n{counted}\nTo confirm:\n  {apply}", held_words(held)));
+        let compared = "Replay compares with the files in the folder, not with the files in force.";
+        warnings.push(format!("{}.\n{compared}\nTo confirm:\n  {apply}", held_words(held)));
     }
     let text = told(&report, asked.since, baseline_words(is_against_records, held));
     let with = ReplayedWith { since_ms, until_ms, is_against_records, unlisted };
@@ -155,7 +155,8 @@ fn tried(asked: &Replay) -> Result<WhatIf, Failure> {
     })
 }
 
-/// Names what the calls are compared with. While a change waits for a user, the files of the folder are not all in force.
+/// Names what the calls are compared with. While a change waits for a user, not all files of the folder are in
+/// force.
 fn baseline_words(is_against_records: bool, held: usize) -> &'static str {
     match (is_against_records, held) {
         (true, _) => "the records",

@@ -138,7 +138,7 @@ fn nothing(home: &Home, answer: &Value, format: Format, args: &ReviewArgs, rejec
     Err(Failure::new(Exit::Failed, format!("Nothing waits for review at {name}.")).into())
 }
 
-/// Says where a user can decide who has no terminal here: with the same command in one, or on the page.
+/// Names the command and the page for a decision, for output without a terminal.
 fn how_to_decide(home: &Home, args: &ReviewArgs) -> anyhow::Result<String> {
     let name = &args.name;
     let (option, query) = if args.rejected { (" --rejected", "?of=rejected") } else { ("", "") };
