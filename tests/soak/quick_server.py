@@ -14,6 +14,8 @@ import threading
 
 HEAD_BYTES = 1024
 LARGE_BYTES = 64 * 1024
+# With the usual eight KiB, one large line would take hundreds of reads.
+BUFFER_BYTES = 1024 * 1024
 ANSWER_BYTES = 1024 * 1024
 SLOW_SECONDS = 1
 ID = re.compile(rb'"id":(\d+)')
@@ -30,7 +32,7 @@ TOOLS = [
 
 
 def main() -> None:
-    for line in sys.stdin.buffer:
+    for line in open(sys.stdin.fileno(), "rb", buffering=BUFFER_BYTES, closefd=False):
         head = line[:HEAD_BYTES]
         if b'"tools/call"' in head:
             call(line, head)

@@ -35,7 +35,7 @@ pub(crate) use rejected_tokens::RejectedTokens;
 pub(crate) use session::{OpenRequest, Session, Sessions};
 pub(crate) use session_id::{LIFETIME_MS, SessionIds};
 pub(crate) use tokens::TokenCache;
-pub(crate) use usage::{AgentKey, InUse, OverLimit, SubscribedUris, Usages};
+pub(crate) use usage::{AgentKey, InUse, OverLimit, SubscribedUris, Usage, Usages};
 pub(crate) use user_run::{RunResult, UserRun};
 
 use crate::protocol::Era;

@@ -24,6 +24,7 @@ use mcpproxy_core::{PendingTool, ToolVector, VectorKey};
 use mcpproxy_store::StoredVector;
 use tokio::sync::oneshot;
 
+use crate::offload::lower_priority;
 use crate::record::now_ms;
 use crate::state::SharedState;
 
@@ -36,7 +37,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The time before another attempt, if nothing could be encoded.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The lowest priority of a thread.
-#[cfg(target_os = "linux")]
 const LOWEST_PRIORITY: i32 = 19;
 
 /// Gives the tools of every snapshot their vectors, until the gateway stops.
@@ -106,7 +106,7 @@ async fn find(state: &SharedState, pending: &[PendingTool]) -> HashMap<VectorKey
 async fn encode(batch: Vec<PendingTool>) -> Option<Vec<StoredVector>> {
     let (done, vectors) = oneshot::channel();
     let work = move || {
-        lower_priority();
+        lower_priority(LOWEST_PRIORITY);
         let encoded = batch.iter().filter_map(|tool| {
             let (key, vector) = (tool.key(), tool.encode()?);
             tool.supply(vector.clone());
@@ -117,10 +117,4 @@ async fn encode(batch: Vec<PendingTool>) -> Option<Vec<StoredVector>> {
     };
     let _thread = std::thread::Builder::new().name("encode-tools".to_owned()).spawn(work).ok()?;
     vectors.await.ok()
-}
-
-/// On Linux, priorities belong to threads. Elsewhere they belong to the process, which must keep its own.
-fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    let _unchanged = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
 }

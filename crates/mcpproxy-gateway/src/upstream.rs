@@ -14,6 +14,7 @@ mod forward;
 mod http;
 mod http_sse;
 mod lines;
+mod lines_out;
 mod log;
 mod notices;
 mod offers;

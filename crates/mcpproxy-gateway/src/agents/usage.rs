@@ -59,6 +59,8 @@ pub(crate) struct Usage {
     forwarding: AtomicUsize,
     subscriptions: Mutex<Subscriptions>,
     patience: Patience,
+    /// Held while a refused body is read.
+    discarding: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -151,6 +153,7 @@ impl Usages {
             forwarding: AtomicUsize::new(0),
             subscriptions: Mutex::default(),
             patience: Patience::new(Instant::now()),
+            discarding: tokio::sync::Mutex::default(),
         });
         table.next_key += 1;
         table.agents.insert(agent.to_owned(), Arc::clone(&usage));
@@ -182,6 +185,11 @@ impl Usage {
 
     pub(crate) fn begin_forwarding(self: &Arc<Self>) -> Result<InUse, OverLimit> {
         self.count(|usage| &usage.forwarding, FORWARDING_MAX).ok_or(OverLimit::Forwarding)
+    }
+
+    /// Waits until no other refused body of this agent is read.
+    pub(crate) async fn discard_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.discarding.lock().await
     }
 
     /// Waits for room for a request of this size, before its body is read.

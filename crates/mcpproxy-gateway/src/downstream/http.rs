@@ -12,7 +12,7 @@ use mcpproxy_core::json::{self, string_value};
 
 use super::challenge::{self, Target};
 use super::dispatch::{self, AgentRequest};
-use super::receive::{authenticate, receive};
+use super::receive::{authenticate, expected_bytes, receive};
 use super::respond::{self, ServerRequestRoute};
 use super::revision::{self, Modern};
 use super::{listen, sessions};
@@ -22,6 +22,7 @@ use crate::agents::{
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::message::{self, Members, Message, RpcError, id_of};
+use crate::offload;
 use crate::protocol::{Era, MODERN_VERSION};
 use crate::replicas;
 use crate::state::SharedState;
@@ -98,6 +99,19 @@ async fn by_method(
 }
 
 async fn post(
+    state: Arc<SharedState>,
+    endpoint_mode: EndpointMode,
+    sender: Authenticated,
+    request: Request,
+) -> Response {
+    if offload::is_large(expected_bytes(request.body())) {
+        return offload::at_low_priority(take_message(state, endpoint_mode, sender, request)).await;
+    }
+    take_message(state, endpoint_mode, sender, request).await
+}
+
+/// Reads a message and answers it.
+async fn take_message(
     state: Arc<SharedState>,
     endpoint_mode: EndpointMode,
     sender: Authenticated,

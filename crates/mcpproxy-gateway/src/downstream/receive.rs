@@ -15,7 +15,7 @@ use mcpproxy_store::is_stored_token;
 use super::challenge::{Refusal, Target};
 use super::request_head::{self, HeadError};
 use super::respond;
-use crate::agents::{ANONYMOUS, Authenticated, Charge, Lifetime, settle};
+use crate::agents::{ANONYMOUS, Authenticated, Charge, Lifetime, Usage, settle};
 use crate::message::{PARSE_ERROR, RpcError};
 use crate::record;
 use crate::state::SharedState;
@@ -24,6 +24,9 @@ use crate::state::SharedState;
 pub(crate) const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Longest time to read a body that is refused.
 const DISCARD_MAX: Duration = Duration::from_secs(5);
+/// Bytes of refused bodies after which the gateway pauses: at most 64 MB of them are read in a second.
+const DISCARD_BURST: usize = 256 * 1024;
+const DISCARD_PAUSE: Duration = Duration::from_millis(4);
 
 const NO_TOKEN: &str = "send `Authorization: Bearer TOKEN`; create a token with `mcpproxy token create NAME`\n";
 const UNKNOWN_TOKEN: &str = "this token is unknown or was revoked; create one with `mcpproxy token create NAME`\n";
@@ -82,6 +85,12 @@ async fn refuse(state: &SharedState, refusal: Refusal) -> Box<Response> {
     Box::new(refusal.response())
 }
 
+/// Returns the largest size that a body may have.
+pub(super) fn expected_bytes(body: &Body) -> usize {
+    // A body of unknown length may become as long as the limit.
+    body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX_BYTES).min(BODY_MAX_BYTES)
+}
+
 /// Reads the body, after checking the headers and within the size limit. A large one waits until there is memory for it.
 pub(super) async fn receive(
     state: &SharedState,
@@ -90,12 +99,11 @@ pub(super) async fn receive(
     body: Body,
 ) -> Result<(Bytes, Option<Charge>), Box<Response>> {
     request_head::check(headers, BODY_MAX_BYTES).map_err(refusal)?;
-    // A body of unknown length may become as long as the limit.
-    let expected = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(BODY_MAX_BYTES);
-    let charge = match state.usages.of(&agent.name).receive(expected.min(BODY_MAX_BYTES)).await {
+    let usage = state.usages.of(&agent.name);
+    let charge = match usage.receive(expected_bytes(&body)).await {
         Ok(charge) => charge,
         Err(limit) => {
-            discard(body).await;
+            discard(&usage, body).await;
             return Err(Box::new(respond::too_many(None, limit.into())));
         }
     };
@@ -111,9 +119,22 @@ pub(super) async fn receive(
 }
 
 /// Reads a refused body without keeping it. Many clients read no answer before they have sent everything.
-async fn discard(body: Body) {
+///
+/// One body of an agent after the other, and with pauses. Otherwise an agent that sends as fast as it can would keep the
+/// CPU busy with bytes that nobody wants, and the requests of other agents would wait.
+async fn discard(usage: &Usage, body: Body) {
     let mut body = Limited::new(body, BODY_MAX_BYTES);
-    let read = async { while let Some(Ok(_)) = body.frame().await {} };
+    let read = async {
+        let _turn = usage.discard_turn().await;
+        let mut since_pause = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            since_pause += frame.data_ref().map_or(0, Bytes::len);
+            if since_pause >= DISCARD_BURST {
+                tokio::time::sleep(DISCARD_PAUSE).await;
+                since_pause = 0;
+            }
+        }
+    };
     let _late = tokio::time::timeout(DISCARD_MAX, read).await;
 }
 
@@ -132,4 +153,31 @@ fn too_large() -> Box<Response> {
     let mut response = respond::plain(StatusCode::PAYLOAD_TOO_LARGE, "request body exceeds 4194304 bytes\n");
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     Box::new(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::Usages;
+    use tokio::time::Instant;
+
+    #[tokio::test]
+    async fn refused_bodies_of_an_agent_are_read_one_after_the_other_with_pauses() {
+        let usages = Usages::default();
+        let (greedy, other) = (usages.of("greedy"), usages.of("other"));
+        let chunks = |count: usize| {
+            let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from(vec![b'x'; DISCARD_BURST]));
+            Body::from_stream(futures::stream::iter((0..count).map(move |_| chunk())))
+        };
+        let began = Instant::now();
+        let both = async { tokio::join!(discard(&greedy, chunks(8)), discard(&greedy, chunks(8))) };
+        let small = async {
+            discard(&other, chunks(1)).await;
+            began.elapsed()
+        };
+        let (_, of_other) = tokio::join!(both, small);
+        let of_both = began.elapsed();
+        assert!(of_both >= DISCARD_PAUSE * 16, "{of_both:?}");
+        assert!(of_other < of_both, "another agent does not wait: {of_other:?} of {of_both:?}");
+    }
 }

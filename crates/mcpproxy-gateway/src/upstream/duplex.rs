@@ -1,18 +1,17 @@
 //! A connection on which both sides send at any time: standard input and output, or the old HTTP with SSE.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use mcpproxy_core::json::string_value;
-use tokio::io::AsyncWriteExt;
-use tokio::process::ChildStdin;
-use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Notice;
 use super::allowance::{Allowance, CANCELLATIONS_MAX, PASSED_ON_MAX_BYTES};
 use super::error::UpstreamError;
+use super::lines_out::LinesOut;
 use super::notices::Notices;
 use super::pending::{Answered, Belongs, Pending};
 use crate::agents::{AgentChannel, LogLevel};
@@ -31,8 +30,7 @@ pub(crate) struct Duplex {
 
 /// The way of the gateway's messages to the server.
 pub(crate) enum Outlet {
-    /// Empty once the input was closed.
-    Stdin(Arc<Mutex<Option<ChildStdin>>>),
+    Stdin(LinesOut),
     Post(super::http_sse::Poster),
 }
 
@@ -73,26 +71,7 @@ impl Duplex {
 
     pub(crate) async fn send(&self, text: String) -> Result<(), UpstreamError> {
         let sent = match &self.outlet {
-            Outlet::Stdin(stdin) => {
-                let mut text = message::into_one_line(text);
-                text.push('\n');
-                let has_begun = AtomicBool::new(false);
-                let write = async {
-                    let stdin = Arc::clone(stdin).lock_owned().await;
-                    let (text, ended, has_begun) = (text.into_bytes(), &self.ended, &has_begun);
-                    LineOut { stdin: Some(stdin), text, at: 0, ended, has_begun }.write().await
-                };
-                // A server that stops reading must not block calls for longer than it lives.
-                let written = tokio::select! {
-                    written = write => written,
-                    () = self.ended.cancelled() => Err(UpstreamError::Closed),
-                };
-                if written.is_err() && !has_begun.load(Ordering::Relaxed) {
-                    Err(UpstreamError::Unsent)
-                } else {
-                    written
-                }
-            }
+            Outlet::Stdin(stdin) => stdin.send(text, &self.ended).await,
             Outlet::Post(poster) => poster.post(text).await,
         };
         // The server takes no messages any more. The supervisor should know at once.
@@ -108,7 +87,7 @@ impl Duplex {
     pub(crate) async fn close(&self) {
         self.end(&UpstreamError::Closed);
         if let Outlet::Stdin(stdin) = &self.outlet {
-            stdin.lock().await.take();
+            stdin.close().await;
         }
     }
 
@@ -254,63 +233,6 @@ pub(crate) async fn ask_agent(channel: &AgentChannel, method: &str, params: &str
         ));
     }
     channel.ask(method, params).await
-}
-
-/// A line on its way into a process. Once begun it is written to its end, even if its sender stops waiting. Otherwise
-/// the next message would follow half a line, and both would be lost.
-struct LineOut<'a> {
-    stdin: Option<OwnedMutexGuard<Option<ChildStdin>>>,
-    text: Vec<u8>,
-    /// Number of bytes written so far.
-    at: usize,
-    ended: &'a CancellationToken,
-    /// Set as soon as the process may have read a part of the line.
-    has_begun: &'a AtomicBool,
-}
-
-impl LineOut<'_> {
-    async fn write(mut self) -> Result<(), UpstreamError> {
-        let Some(stdin) = self.stdin.as_mut().and_then(|stdin| stdin.as_mut()) else {
-            return Err(UpstreamError::Closed);
-        };
-        while let Some(rest) = self.text.get(self.at..).filter(|rest| !rest.is_empty()) {
-            match stdin.write(rest).await {
-                Ok(written) if written > 0 => {
-                    self.at += written;
-                    self.has_begun.store(true, Ordering::Relaxed);
-                }
-                Ok(_) | Err(_) => {
-                    // The process does not read any more, so there is nothing to finish.
-                    self.text.clear();
-                    return Err(UpstreamError::Closed);
-                }
-            }
-        }
-        stdin.flush().await.map_err(|_| UpstreamError::Closed)
-    }
-}
-
-impl Drop for LineOut<'_> {
-    fn drop(&mut self) {
-        let rest = self.text.get(self.at..).unwrap_or_default();
-        if self.at == 0 || rest.is_empty() {
-            return;
-        }
-        if let Some(mut stdin) = self.stdin.take() {
-            let (rest, ended) = (rest.to_vec(), self.ended.clone());
-            tokio::spawn(async move {
-                let finish = async {
-                    if let Some(stdin) = stdin.as_mut() {
-                        let _down = stdin.write_all(&rest).await;
-                    }
-                };
-                tokio::select! {
-                    () = finish => {}
-                    () = ended.cancelled() => {}
-                }
-            });
-        }
-    }
 }
 
 /// Cancels a request at the server when the gateway stops waiting for it.

@@ -9,7 +9,6 @@ use mcpproxy_core::settings::Secret;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
-use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -19,6 +18,7 @@ use super::diagnosis;
 use super::duplex::{Duplex, Outlet};
 use super::error::UpstreamError;
 use super::lines::{Line, Lines};
+use super::lines_out::LinesOut;
 use super::log::ServerLog;
 use super::notices::Notices;
 use super::orphans::Note;
@@ -115,7 +115,7 @@ pub(crate) fn start(
         return Err(UpstreamError::Closed);
     };
     let note = child.id().and_then(|pid| Note::write(log.path(), pid));
-    let line = Duplex::new(Outlet::Stdin(Arc::new(Mutex::new(Some(stdin)))), notices);
+    let line = Duplex::new(Outlet::Stdin(LinesOut::new(stdin)), notices);
     tokio::spawn(read_stdout(stdout, Arc::clone(&line), program.limit, Arc::clone(&log)));
     let stderr = tokio::spawn(read_stderr(stderr, Arc::clone(&log)));
     Ok(Process { line, pid: child.id(), child, run: Some(run), log, stderr, _note: note })
