@@ -1,5 +1,6 @@
 //! Keeps long computations from delaying other tasks.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::OnceLock;
 
@@ -12,10 +13,16 @@ const LIGHT_BYTES: usize = 64 * 1024;
 /// Priority of the threads for large messages. The system gives other threads nine times as much of a busy processor.
 const LARGE_PRIORITY: i32 = 10;
 
-/// Runs work on a text of this size. For a long text, the runtime moves other tasks to another thread meanwhile.
+thread_local! {
+    /// True on the threads for large messages.
+    static HAS_LOW_PRIORITY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs work on a text of this size. For a long text, the runtime moves other tasks to another thread meanwhile. Not on
+/// the threads for large messages, whose number is what leaves processors to everything else.
 pub(crate) fn offload<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let can_move = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if is_large(bytes) && can_move { tokio::task::block_in_place(work) } else { work() }
+    let is_multi = || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_large(bytes) && !HAS_LOW_PRIORITY.get() && is_multi() { tokio::task::block_in_place(work) } else { work() }
 }
 
 /// Runs work on a blocking thread: thousands of tools or recorded calls take seconds, and other requests must not wait.
@@ -56,7 +63,11 @@ fn large_messages() -> Option<&'static Runtime> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(cores.div_ceil(2)).thread_name("large-messages").enable_all();
-        builder.on_thread_start(|| lower_priority(LARGE_PRIORITY)).build().ok()
+        let on_start = || {
+            HAS_LOW_PRIORITY.set(true);
+            lower_priority(LARGE_PRIORITY);
+        };
+        builder.on_thread_start(on_start).build().ok()
     };
     RUNTIME.get_or_init(start).as_ref()
 }

@@ -105,7 +105,8 @@ async fn post(
     request: Request,
 ) -> Response {
     if offload::is_large(expected_bytes(request.body())) {
-        return offload::at_low_priority(take_message(state, endpoint_mode, sender, request)).await;
+        // Boxed, because the future of every small request would have room for it.
+        return Box::pin(offload::at_low_priority(take_message(state, endpoint_mode, sender, request))).await;
     }
     take_message(state, endpoint_mode, sender, request).await
 }

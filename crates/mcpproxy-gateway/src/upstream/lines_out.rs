@@ -120,3 +120,66 @@ impl Drop for LineOut {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_small_line_waits_for_one_large_line_only() {
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let lines = Arc::new(LinesOut::new(child.stdin.take().unwrap()));
+        let send = |text: String| {
+            let lines = Arc::clone(&lines);
+            tokio::spawn(async move { lines.send(text, &CancellationToken::new()).await })
+        };
+        // Nobody reads yet, so the first line fills the pipes.
+        let large = |letter: &str| letter.repeat(1_000_000);
+        let mut sent = vec![send(large("a")), send(large("b")), send(large("c"))];
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        sent.push(send("small".to_owned()));
+        tokio::task::yield_now().await;
+        let mut read = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut order = Vec::new();
+        for _ in 0..sent.len() {
+            let line = read.next_line().await.unwrap().unwrap();
+            order.push(line.get(..1).unwrap_or_default().to_owned());
+        }
+        assert_eq!(order, ["a", "s", "b", "c"]);
+        for one in sent {
+            assert!(one.await.unwrap().is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_that_nothing_was_written_of_is_unsent() {
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let lines = Arc::new(LinesOut::new(child.stdin.take().unwrap()));
+        let ended = CancellationToken::new();
+        let send = |text: String| {
+            let (lines, ended) = (Arc::clone(&lines), ended.clone());
+            tokio::spawn(async move { lines.send(text, &ended).await })
+        };
+        let begun = send("a".repeat(1_000_000));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let waiting = [send("b".repeat(1_000_000)), send("small".to_owned())];
+        tokio::task::yield_now().await;
+        ended.cancel();
+        assert!(matches!(begun.await.unwrap(), Err(UpstreamError::Closed)));
+        for one in waiting {
+            assert!(matches!(one.await.unwrap(), Err(UpstreamError::Unsent)));
+        }
+        lines.close().await;
+        assert!(matches!(lines.send("late".to_owned(), &CancellationToken::new()).await, Err(UpstreamError::Unsent)));
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcpproxy_core::settings::Secret;
@@ -23,6 +24,7 @@ use super::log::ServerLog;
 use super::notices::Notices;
 use super::orphans::Note;
 use crate::message;
+use crate::offload::is_large;
 
 /// Variables of the gateway that every process gets: what programs need to run, to find the network and to speak the
 /// user's language. All others come from the settings, because any of them may hold a secret.
@@ -204,39 +206,63 @@ fn spawn_error(program: &Program<'_>, error: &std::io::Error) -> UpstreamError {
 
 async fn read_stdout(stdout: ChildStdout, line: Arc<Duplex>, limit: usize, log: Arc<ServerLog>) {
     let mut lines = Lines::new(stdout, limit, SKIP_MAX_BYTES);
-    let mut has_noise = false;
+    let inbox = Arc::new(Inbox { line: Arc::clone(&line), log, has_noise: AtomicBool::new(false) });
+    let mut large: Option<JoinHandle<()>> = None;
     let mut skip_until = Instant::now();
-    loop {
+    let end = loop {
         let next = if lines.is_skipping() {
             tokio::time::timeout_at(skip_until, lines.next()).await.unwrap_or(Some(Line::Endless))
         } else {
             lines.next().await
         };
         match next {
-            Some(Line::Whole(bytes)) => {
-                let understood = match message::read_server(&bytes) {
-                    Ok(text) => line.incoming(text).await.is_ok(),
-                    Err(_) => false,
-                };
-                if !understood && !bytes.trim_ascii().is_empty() && !has_noise {
-                    has_noise = true;
-                    log.remark("ignored a line on standard output that is not an MCP message:");
-                    log.line(&bytes);
-                }
+            // Takes milliseconds. The next line may be an answer for another agent, which need not wait for that.
+            Some(Line::Whole(bytes)) if is_large(bytes.len()) => {
+                taken(large.take()).await;
+                let inbox = Arc::clone(&inbox);
+                large = Some(tokio::spawn(async move { inbox.take(&bytes).await }));
             }
+            Some(Line::Whole(bytes)) => inbox.take(&bytes).await,
             Some(Line::Overflows { head }) => {
                 skip_until = Instant::now() + SKIP_TIME;
                 line.overflows(&head, limit);
             }
             Some(Line::TooLong { tail }) => line.oversized(&tail, limit),
-            Some(Line::Endless) => {
-                line.end(&UpstreamError::Excess(Excess::Endless(limit)));
-                break;
-            }
-            None => break,
+            Some(Line::Endless) => break UpstreamError::Excess(Excess::Endless(limit)),
+            None => break UpstreamError::Exited(String::new()),
+        }
+    };
+    taken(large).await;
+    line.end(&end);
+}
+
+/// Takes the lines that a process writes on its standard output.
+struct Inbox {
+    line: Arc<Duplex>,
+    log: Arc<ServerLog>,
+    /// Set after the first line that is no message. Only this one is logged.
+    has_noise: AtomicBool,
+}
+
+impl Inbox {
+    async fn take(&self, bytes: &[u8]) {
+        let understood = match message::read_server(bytes) {
+            Ok(text) => self.line.incoming(text).await.is_ok(),
+            Err(_) => false,
+        };
+        if !understood && !bytes.trim_ascii().is_empty() && !self.has_noise.swap(true, Ordering::Relaxed) {
+            self.log.remark("ignored a line on standard output that is not an MCP message:");
+            self.log.line(bytes);
         }
     }
-    line.end(&UpstreamError::Exited(String::new()));
+}
+
+/// Waits until a large line was taken. So there is one of them in memory, and one that is read.
+async fn taken(large: Option<JoinHandle<()>>) {
+    if let Some(large) = large {
+        // Fails if the runtime ends.
+        let _ended = large.await;
+    }
 }
 
 async fn read_stderr(stderr: ChildStderr, log: Arc<ServerLog>) {
